@@ -1,0 +1,45 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Private to the collection: it may change in any release.
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    # Of modules that touch the run.
+    DOCUMENTATION = r"""
+options:
+  run_id:
+    description:
+      - Name of the run. Two runs with different names on the same machines never meet, they have their own directories, ports and keys.
+      - 1 to 63 letters, digits, dots, underscores and dashes, beginning with a letter or digit.
+    type: str
+    default: default
+  run_dir:
+    description:
+      - Directory of the run on the node; everything that the run leaves there is in it. Made with mode 0700.
+      - An absolute path of letters, digits and C(._+-).
+      - The default is C(/run/gpufabric/RUN_ID) for root and C(/tmp/gpufabric-UID/RUN_ID) for any other user.
+    type: path
+"""
+
+    # Of modules that choose one of the node's addresses.
+    ADDRESS = r"""
+options:
+  address:
+    description:
+      - A numeric address of this node.
+      - At most one of O(address), O(interface) and O(subnet) may be set. Without any, it is the IPv4 address of the
+        interface of the default route or, without a default route, the only one that is not loopback.
+    type: str
+  interface:
+    description:
+      - Name of the interface whose address is meant, such as V(eth0). Its IPv4 address is taken; it must have one only.
+    type: str
+  subnet:
+    description:
+      - The subnet in which the node's address is meant, such as V(10.0.0.0/24); for nodes whose interface names differ.
+    type: str
+"""

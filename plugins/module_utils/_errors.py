@@ -1,0 +1,27 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""What can go wrong, as exceptions whose text is the one line that the user reads."""
+
+from __future__ import annotations
+
+import typing as t
+
+
+class GpufabricError(Exception):
+    """A failure with a known cause. ``str(error)`` is what the user is told."""
+
+
+class OptionError(GpufabricError):
+    """An option holds a value that is not allowed."""
+
+    def __init__(self, option: str, value: t.Any, allowed: str) -> None:
+        super().__init__(f"{option}: {value!r} is not allowed; allowed: {allowed}")
+        self.option = option
+
+
+class NodeError(GpufabricError):
+    """The node lacks something that the work needs, or refuses to give it."""
