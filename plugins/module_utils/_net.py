@@ -18,6 +18,7 @@ import struct
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 
 #: The three ways to say which of a node's addresses is meant; at most one of them.
 ADDRESS_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
@@ -100,6 +101,12 @@ def choose_address(
     reachable = [item for item in addresses if not item.is_loopback and item.is_ipv4]
     on_default_route = [item for item in reachable if item.interface == default_interface]
     return _only(on_default_route or reachable, "address, interface and subnet are not set", addresses)
+
+
+def subnet_of(addresses: t.Sequence[InterfaceAddress], interface: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """The subnet that one of this node's interfaces is in. Raises GpufabricError."""
+    own = choose_address(addresses, interface=interface)
+    return next(item.network for item in addresses if item.address == own)
 
 
 def _only(candidates: t.Sequence[InterfaceAddress], what: str, addresses: t.Sequence[InterfaceAddress]) -> str:
@@ -197,6 +204,12 @@ def default_route_interface(routes: str) -> str | None:
         if len(fields) > 7 and fields[1] == "00000000" and fields[7] == "00000000":
             defaults.append((int(fields[6]), fields[0]))
     return min(defaults)[1] if defaults else None
+
+
+def own_address(address: str | None, interface: str | None, subnet: str | None) -> str:
+    """The address of this node that the options mean, as choose_address says. Raises GpufabricError."""
+    routes = read_text("/proc/net/route") or ""
+    return choose_address(read_addresses(), address, interface, subnet, default_route_interface(routes))
 
 
 _IFF_UP = 1

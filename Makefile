@@ -1,0 +1,126 @@
+# Everything that a first-time user or a developer calls; `make` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+NODES ?= 4
+COLLECTIVES ?= all_reduce
+KEEP ?=
+CHECKS ?= lint-ansible lint-yaml lint-python lint-changelog lint-shell sanity units docs build integration molecule
+export NODES COLLECTIVES KEEP
+
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# The working tree as an installed collection.
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+PYTHON_VERSION = $(shell python -c "import sys; print('%d.%d' % sys.version_info[:2])")
+TREE := build/collections/ansible_collections/gpufabric/nccl
+
+.PHONY: help
+help: ## list the targets and variables
+	@echo "usage: make TARGET [VARIABLE=value ...]"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "variables"
+	@echo "  NODES=4                  demo, bench: number of local nodes"
+	@echo "  COLLECTIVES=all_reduce   demo: what to run, separated by commas"
+	@echo "  KEEP=1                   demo: leave the nodes running, and say how to remove them"
+	@echo "  CHECKS='units docs'      test: only these checks, in this order"
+
+## for users
+
+.PHONY: install
+install: .venv/.installed $(TREE) ## install what is needed, in the system (distribution packages) and in .venv
+
+.venv/.installed: requirements.lock requirements.yml scripts/install
+	@scripts/install
+	@touch $@
+
+$(TREE):
+	@mkdir -p $(@D)
+	@ln -s ../../../.. $@
+
+.PHONY: demo
+demo: install ## the whole job on local nodes without GPUs; results in build/demo
+	@scripts/as-root scripts/demo up
+
+.PHONY: demo-down
+demo-down: install ## remove the nodes that "make demo KEEP=1" left
+	@scripts/as-root scripts/demo down
+
+## checks: each ends with 0 when it passed; a line "skipped: REASON" in the output says what it left out
+
+.PHONY: test
+test: install ## all checks, with a summary (also .ci/run)
+	@python scripts/test $(CHECKS)
+
+.PHONY: lint
+lint: lint-ansible lint-yaml lint-python lint-changelog lint-shell ## all linters
+
+.PHONY: lint-ansible
+lint-ansible: install ## ansible-lint, profile production
+	ansible-lint
+
+.PHONY: lint-yaml
+lint-yaml: install ## yamllint
+	yamllint --strict .
+
+.PHONY: lint-python
+lint-python: install ## ruff: rules and format
+	ruff check .
+	ruff format --check .
+
+.PHONY: lint-changelog
+lint-changelog: install ## antsibull-changelog
+	antsibull-changelog lint
+
+.PHONY: lint-shell
+lint-shell: ## shellcheck
+	@if command -v shellcheck >/dev/null; then \
+	  grep -lE '^#!.*\bbash' .ci/run scripts/* | xargs -t shellcheck; \
+	else \
+	  echo "skipped: shellcheck is not installed"; \
+	fi
+
+.PHONY: sanity
+sanity: install ## ansible-test sanity
+	scripts/ansible-test sanity --local --requirements --junit --python $(PYTHON_VERSION)
+
+.PHONY: units
+units: install ## ansible-test units
+	scripts/ansible-test units --local --python $(PYTHON_VERSION)
+
+.PHONY: docs
+docs: install ## documentation of plugins and roles, by antsibull-docs
+	antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs all .
+
+.PHONY: build
+build: install ## build the collection, and use the built file from an empty path
+	scripts/build
+
+.PHONY: integration
+integration: install ## real sshd and mpirun on local nodes
+	scripts/as-root pytest tests/integration --junit-xml=build/junit/integration/integration.xml
+
+.PHONY: molecule
+molecule: install ## molecule scenario default
+	scripts/as-root molecule test --scenario-name default
+
+.PHONY: bench
+bench: install ## time of a run against the same work without Ansible, and against the usual recipe
+	scripts/as-root scripts/bench
+
+## upkeep
+
+.PHONY: lock
+lock: ## pin the newest versions of requirements-dev.txt in requirements.lock
+	@python3 -m venv build/uv
+	@build/uv/bin/pip install --quiet uv
+	@build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command "make lock" \
+	  requirements-dev.txt --output-file requirements.lock
+
+.PHONY: clean
+clean: ## remove build and .venv
+	@scripts/as-root rm -rf build .venv .ansible

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Filters between the steps of the role nccl_benchmark."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import complete_results, plan_benchmark
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+
+
+def _reporting(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
+    """The function as a filter: an error that the user can mend becomes Ansible's own."""
+
+    @functools.wraps(function)
+    def wrapper(*arguments: t.Any, **options: t.Any) -> t.Any:
+        try:
+            return function(*arguments, **options)
+        except GpufabricError as error:
+            raise AnsibleFilterError(str(error)) from error
+
+    return wrapper
+
+
+class FilterModule:
+    """The filters."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """By name."""
+        return {
+            "benchmark_plan": _reporting(plan_benchmark),
+            "benchmark_results": _reporting(complete_results),
+        }

@@ -1,0 +1,263 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""From what the nodes have to what is run on them: backend, ranks, programs."""
+
+from __future__ import annotations
+
+import collections
+import ipaddress
+import posixpath
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import (
+    RESULT_SCHEMA,
+    add_problems,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._openmpi import check_implementation
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
+
+COLLECTIVES = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "alltoall",
+    "sendrecv",
+    "gather",
+    "scatter",
+)
+
+Node = t.Mapping[str, t.Any]
+
+# Rank 0 runs on the launcher and is the only one that has the program; the others get it from there.
+_BOOTSTRAP = "BOOTSTRAP"
+
+
+def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequence[str]) -> tuple[str, str]:
+    """The backend, ``nccl`` or ``cpu``, and the reason for it in words.
+
+    ``nodes``: what mpi_node_info found, by host. Raises GpufabricError where the wanted one cannot be had.
+    """
+    without_gpu = [host for host, node in nodes.items() if node["gpus"]["count"] == 0]
+    without_program = [host for host, node in nodes.items() if _missing_programs(node, collectives)]
+    lacks = []
+    if without_gpu:
+        lacks.append(f"no GPU on {_names(without_gpu, len(nodes))}")
+    if without_program:
+        programs = ", ".join(_missing_programs(nodes[without_program[0]], collectives))
+        lacks.append(f"no {programs} on {_names(without_program, len(nodes))}")
+    if wanted == "nccl" and lacks:
+        raise NodeError(
+            f"nccl_benchmark_backend: 'nccl' cannot be run, {' and '.join(lacks)};"
+            " install nccl-tests there and set nccl_benchmark_dir, or set the backend to auto or cpu"
+        )
+    if wanted == "nccl" or (wanted == "auto" and not lacks):
+        return "nccl", "GPUs and nccl-tests are on all workers" if wanted == "auto" else "as nccl_benchmark_backend says"
+    return "cpu", " and ".join(lacks) if wanted == "auto" else "as nccl_benchmark_backend says"
+
+
+def control_network(nodes: t.Mapping[str, Node], addresses: t.Mapping[str, str]) -> str:
+    """The value of Open MPI's *_if_include that means, on every host, the network that its address is in.
+
+    By the interface's name where that is the same everywhere, else by the subnet where that is. Raises NodeError.
+    """
+    found = {host: _interface_of(nodes[host], address) for host, address in addresses.items()}
+    unknown = [host for host, item in found.items() if item is None]
+    if unknown:
+        raise NodeError(f"{unknown[0]}: no interface of it has the address {addresses[unknown[0]]}")
+    names = {item[0] for item in found.values() if item}
+    subnets = {item[1] for item in found.values() if item}
+    if len(names) == 1:
+        return names.pop()
+    if len(subnets) == 1:
+        return subnets.pop()
+    raise NodeError(
+        "the control network has neither one interface name nor one subnet on all hosts: "
+        + ", ".join(f"{host} {item[0]} {item[1]}" for host, item in found.items() if item)
+    )
+
+
+def plan_benchmark(
+    nodes: t.Mapping[str, Node], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    """What to run: ``backend``, ``reason``, ``launcher``, ``hosts`` of the hostfile, ``control`` network and ``points``.
+
+    ``nodes``: what mpi_node_info found, by inventory name. ``peers``: as key_exchange made them, each with its ``name``.
+    ``settings``: the role's variables without their prefix. Raises GpufabricError, which names the host at fault.
+    """
+    order = [peer["name"] for peer in peers]
+    if not order:
+        raise OptionError("gpufabric_peers", list(peers), "at least one worker, as the role key_exchange makes it")
+    launcher = settings["launcher"] or order[0]
+    if launcher not in order:
+        raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(order)}")
+    unknown = [name for name in settings["collectives"] if name not in COLLECTIVES]
+    if unknown or not settings["collectives"]:
+        raise OptionError("nccl_benchmark_collectives", unknown or [], f"one or more of {', '.join(COLLECTIVES)}")
+    # Rank 0 is to run on the launcher, and ranks are given out in the order of the hostfile.
+    order.sort(key=lambda name: name != launcher)
+    nodes = {name: nodes[name] for name in order}
+    _check_mpi(nodes)
+    backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
+    if backend == "cpu":
+        _check_python(nodes)
+    addresses = {peer["name"]: peer["address"] for peer in peers}
+    points = [_point(name, backend, nodes[launcher], settings) for name in settings["collectives"]]
+    return {
+        "backend": backend,
+        "reason": reason,
+        "launcher": launcher,
+        "control": control_network(nodes, addresses),
+        "hosts": [
+            {"name": name, "address": addresses[name], "slots": _slots(name, node, backend, settings["ranks_per_node"])}
+            for name, node in nodes.items()
+        ],
+        "points": points,
+    }
+
+
+def complete_results(
+    points: t.Sequence[t.Mapping[str, t.Any]],
+    outcomes: t.Sequence[t.Mapping[str, t.Any]],
+    parsed: t.Sequence[t.Sequence[t.Mapping[str, t.Any]]],
+    message: str,
+) -> list[dict[str, t.Any]]:
+    """A result document for each point, also for one that printed no result.
+
+    ``points``: as planned. ``outcomes``: of mpi_run, in the same order. ``parsed``: the documents of each point's output,
+    none where it has no result. ``message``: what mpi_run said of the points that failed.
+    """
+    documents = []
+    for point, outcome, found in zip(points, outcomes, parsed):
+        problems = [Problem(**entry) for entry in outcome["problems"]]
+        document = dict(found[0]) if found else _empty_document()
+        explained = problems or any(entry["severity"] == "error" for entry in document["problems"])
+        if outcome["status"] != "finished" and not explained:
+            problems.append(_launch_problem(outcome, message))
+        document["collective"] = point["name"]
+        document["points"] = {"argv": list(point["argv"]), "env": dict(point["env"]), "duration_s": outcome["duration"]}
+        documents.append(add_problems(document, problems))
+    return documents
+
+
+def _launch_problem(outcome: t.Mapping[str, t.Any], message: str) -> Problem:
+    if outcome["status"] == "timeout":
+        cause = f"The program did not end within {outcome['duration']:.0f} s and was ended."
+        cure = "Give it more time (nccl_benchmark_timeout), or find out what it waits for in its output."
+    else:
+        cause = f"mpirun ended with exit status {outcome['exit_status']}."
+        cure = f"Read what it printed, in {posixpath.dirname(outcome['stdout_path'])} on the launcher."
+    return Problem(id=f"run-{outcome['status']}", severity="error", cause=cause, cure=cure, evidence=message)
+
+
+def _empty_document() -> dict[str, t.Any]:
+    return {
+        "schema": RESULT_SCHEMA,
+        "tool": {"name": None, "version": None, "nccl_version": None},
+        "collective": None,
+        "complete": False,
+        "config": {},
+        "ranks": [],
+        "rows": [],
+        "summary": {
+            "avg_busbw": None,
+            "peak_busbw": None,
+            "peak_size": None,
+            "wrong": None,
+            "checked": False,
+            "out_of_bounds": None,
+        },
+        "points": {},
+        "env": {},
+        "host_count": 0,
+        "rank_count": 0,
+        "problems": [],
+        "verdict": "incomplete",
+    }
+
+
+def _missing_programs(node: Node, collectives: t.Iterable[str]) -> list[str]:
+    present = node["benchmarks"]["programs"] if node["benchmarks"] else []
+    return [f"{name}_perf" for name in collectives if f"{name}_perf" not in present]
+
+
+def _names(hosts: t.Sequence[str], total: int) -> str:
+    if len(hosts) == total:
+        return "any worker"
+    return ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} more" if len(hosts) > 5 else "")
+
+
+def _interface_of(node: Node, address: str) -> tuple[str, str] | None:
+    for interface in node["interfaces"]:
+        for item in interface["addresses"]:
+            own = ipaddress.ip_interface(item)
+            if str(own.ip) == address:
+                return interface["name"], str(own.network)
+    return None
+
+
+def _check_mpi(nodes: t.Mapping[str, Node]) -> None:
+    versions: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+    for host, node in nodes.items():
+        try:
+            mpi = check_implementation(node["mpi"])
+        except GpufabricError as error:
+            raise NodeError(f"{host}: {error}") from None
+        versions[(mpi["version"], mpi["prefix"])].append(host)
+    if len(versions) > 1:
+        texts = [f"{version} in {prefix} on {', '.join(hosts)}" for (version, prefix), hosts in versions.items()]
+        raise NodeError(
+            f"Open MPI is not the same on all workers: {'; '.join(texts)};"
+            " install the same one, or set gpufabric_mpi_prefix to where it is on all"
+        )
+
+
+def _check_python(nodes: t.Mapping[str, Node]) -> None:
+    paths: dict[str, list[str]] = collections.defaultdict(list)
+    for host, node in nodes.items():
+        python = node["python"]
+        missing = [name for name in ("mpi4py", "numpy") if python[name] is None]
+        if missing:
+            raise NodeError(
+                f"{host}: {python['executable']} has no {' and no '.join(missing)}, which the cpu backend needs"
+                " (Debian, Ubuntu: apt-get install python3-mpi4py python3-numpy; RHEL and its kin: dnf install"
+                " python3-mpi4py-openmpi python3-numpy), or set ansible_python_interpreter to one that has them"
+            )
+        paths[python["executable"]].append(host)
+    if len(paths) > 1:
+        texts = [f"{path} on {', '.join(hosts)}" for path, hosts in paths.items()]
+        raise NodeError(f"Python is not the same on all workers: {'; '.join(texts)}; set ansible_python_interpreter")
+
+
+def _slots(host: str, node: Node, backend: str, ranks_per_node: int | None) -> int:
+    if ranks_per_node:
+        if backend == "nccl" and ranks_per_node > node["gpus"]["count"]:
+            count = node["gpus"]["count"]
+            raise OptionError("nccl_benchmark_ranks_per_node", ranks_per_node, f"1 to {count}, the number of GPUs of {host}")
+        return ranks_per_node
+    return node["gpus"]["count"] if backend == "nccl" else 1
+
+
+def _point(collective: str, backend: str, launcher: Node, settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    if backend == "nccl":
+        program = [posixpath.join(launcher["benchmarks"]["directory"], f"{collective}_perf")]
+    else:
+        program = [launcher["python"]["executable"], "-c", _BOOTSTRAP, settings["cpu_program"], collective]
+    options = {
+        "-b": settings["min_bytes"],
+        "-e": settings["max_bytes"],
+        "-f": settings["step_factor"],
+        "-g": 1,
+        "-n": settings["iterations"],
+        "-w": settings["warmup_iterations"],
+        "-c": int(settings["check"]),
+    }
+    arguments = [str(item) for pair in options.items() for item in pair]
+    argv = [*program, *arguments, *(str(item) for item in settings["extra_args"])]
+    return {"name": collective, "argv": argv, "env": dict(settings["env"])}

@@ -1,0 +1,159 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""The processes of a node: found by what they descend from or carry in their environment, never by name."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import time
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """A process that runs; one that has ended and waits to be reaped is none."""
+
+    pid: int
+    parent: int
+    uid: int
+    command: tuple[str, ...]
+
+
+def parse_stat(stat: str) -> tuple[str, int]:
+    """State letter and parent's pid, from the text of /proc/PID/stat; the name in it may hold blanks and brackets."""
+    fields = stat[stat.rindex(")") + 1 :].split()
+    return fields[0], int(fields[1])
+
+
+def descendants(processes: t.Mapping[int, Process], pid: int) -> set[int]:
+    """The process and all that it started and that still hang on it."""
+    children: dict[int, list[int]] = {}
+    for process in processes.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    found: set[int] = set()
+    waiting = [pid] if pid in processes else []
+    while waiting:
+        current = waiting.pop()
+        found.add(current)
+        waiting.extend(child for child in children.get(current, ()) if child not in found)
+    return found
+
+
+def ancestors(processes: t.Mapping[int, Process], pid: int) -> set[int]:
+    """The process and all that it descends from."""
+    found: set[int] = set()
+    while pid in processes and pid not in found:
+        found.add(pid)
+        pid = processes[pid].parent
+    return found
+
+
+def has_variable(environ: bytes, name: str, value: str) -> bool:
+    """Whether an environment, in the form of /proc/PID/environ, holds ``name=value``."""
+    return f"{name}={value}".encode() in environ.split(b"\0")
+
+
+def read_processes() -> dict[int, Process]:
+    """All running processes of the node, by pid."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        # It may end while it is looked at.
+        with contextlib.suppress(OSError):
+            path = f"/proc/{entry}"
+            with open(f"{path}/stat", encoding="utf-8", errors="replace") as file:
+                state, parent = parse_stat(file.read())
+            if state in "ZX":
+                continue
+            with open(f"{path}/cmdline", encoding="utf-8", errors="replace") as file:
+                command = tuple(file.read().rstrip("\0").split("\0"))
+            found[int(entry)] = Process(int(entry), parent, os.stat(path).st_uid, command)
+    return found
+
+
+def stamped(processes: t.Mapping[int, Process], name: str, value: str) -> set[int]:
+    """This user's processes that carry ``name=value`` in their environment, but for the caller and its ancestors."""
+    user = os.geteuid()
+    own = ancestors(processes, os.getpid())
+    found = set()
+    for pid, process in processes.items():
+        if process.uid != user or pid in own:
+            continue
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if has_variable(file.read(), name, value):
+                    found.add(pid)
+    return found
+
+
+def end(select: t.Callable[[], set[int]], grace: float = 3.0) -> None:
+    """End the selected processes: TERM, then KILL after ``grace`` seconds, until none is selected any more.
+
+    ``select`` is asked anew each time, since a process that ends may have started others. Raises NodeError.
+    """
+    for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, 10.0)):
+        deadline = time.monotonic() + seconds
+        signalled: set[int] = set()
+        while True:
+            pids = select()
+            if not pids:
+                return
+            for pid in pids - signalled:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            signalled |= pids
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.02)
+    raise NodeError(f"processes that do not end: {', '.join(map(str, sorted(select())))}")
+
+
+def find_program(name: str) -> str | None:
+    """The path of a program; also where only root's PATH leads, since a container's may be short."""
+    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin:/usr/sbin:/sbin"]))
+
+
+def start_detached(argv: t.Sequence[str], environment: t.Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a program that goes on when the caller and the connection that brought it are gone."""
+    return subprocess.Popen(
+        argv,
+        env=dict(environment),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def run(
+    argv: t.Sequence[str], timeout: float = 30.0, environment: t.Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a short program to its end, output as text. Raises NodeError where it hangs or cannot be started."""
+    try:
+        return subprocess.run(
+            argv,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise NodeError(f"{argv[0]} did not end within {timeout:g} s") from None
+    except OSError as error:
+        raise NodeError(f"cannot run {argv[0]}: {error.strerror}") from error

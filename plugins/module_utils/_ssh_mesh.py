@@ -1,0 +1,237 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""The files that let every node of a run reach every other by ssh, with pinned host keys, and nobody else."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import os
+import re
+import stat
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
+    read_text,
+    remove,
+    remove_empty_directories,
+    write_text,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._openssh import current_user
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+
+#: What ssh sends and sshd accepts unless the user says otherwise: a session's environment is empty without it.
+FORWARDED_ENVIRONMENT = ("LD_LIBRARY_PATH", "NCCL_*", "OMPI_MCA_*", "PRTE_MCA_*", "PMIX_MCA_*")
+
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*\Z")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
+_PUBLIC_KEY = re.compile(r"(ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}\Z")
+
+
+def check_environment_names(option: str, names: t.Iterable[str]) -> None:
+    """Raise OptionError unless all are names of variables, or patterns with ``*`` and ``?``."""
+    for name in names:
+        if not _ENVIRONMENT_NAME.match(name):
+            raise OptionError(option, name, "names of environment variables, with * and ? as wildcards")
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """A node as the others see it. ``sources``: the addresses that it may come from."""
+
+    address: str
+    port: int
+    user: str
+    host_public_keys: tuple[str, ...]
+    client_public_key: str
+    sources: tuple[str, ...]
+
+
+def parse_peers(values: t.Sequence[t.Mapping[str, t.Any]], complete: bool = True) -> list[Peer]:
+    """Peers from the option of the module, as ``sshd_instance`` returns them.
+
+    ``complete`` False: ports and keys may be missing still, as they are while checking on nodes that have none.
+    Keys beyond those of a Peer are ignored. Raises OptionError.
+    """
+    if not values:
+        raise OptionError("peers", list(values), "at least one peer, as sshd_instance returns it")
+    peers = [_parse_peer(f"peers[{index}]", value, complete) for index, value in enumerate(values)]
+    seen: dict[str, int] = {}
+    for index, peer in enumerate(peers):
+        first = seen.setdefault(peer.address, index)
+        if first != index:
+            raise OptionError(f"peers[{index}].address", peer.address, f"each address once; peers[{first}] has it too")
+    return peers
+
+
+def _parse_peer(option: str, value: t.Mapping[str, t.Any], complete: bool) -> Peer:
+    for name in ("address", "port", "user", "host_public_keys", "client_public_key"):
+        if name not in value:
+            raise OptionError(option, sorted(value), f"a peer as sshd_instance returns it; {name} is missing")
+    address = parse_address(f"{option}.address", str(value["address"]))
+    port = int(value["port"]) if str(value["port"]).isdigit() else -1
+    if not (1 if complete else 0) <= port <= 65535:
+        raise OptionError(f"{option}.port", value["port"], "1 to 65535")
+    if not _USER.match(str(value["user"])):
+        raise OptionError(f"{option}.user", value["user"], "a name of letters, digits, dots, underscores and dashes")
+    host_keys = value["host_public_keys"]
+    if not isinstance(host_keys, list) or (complete and not host_keys):
+        raise OptionError(f"{option}.host_public_keys", host_keys, "a list of at least one public key")
+    for key in [*host_keys, value["client_public_key"]]:
+        if not _PUBLIC_KEY.match(key) and (complete or key):
+            raise OptionError(f"{option} key", key, "a public key as 'TYPE BASE64'")
+    sources = tuple(value.get("sources") or [address])
+    for source in sources:
+        try:
+            ipaddress.ip_network(source)
+        except ValueError:
+            raise OptionError(f"{option}.sources", source, "addresses and subnets, such as 10.0.0.0/24") from None
+    return Peer(address, port, value["user"], tuple(host_keys), value["client_public_key"], sources)
+
+
+def render_known_hosts(peers: t.Iterable[Peer]) -> str:
+    """The text of known_hosts. A port of 22 stands without brackets there (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
+    return "".join(
+        f"{peer.address if peer.port == 22 else f'[{peer.address}]:{peer.port}'} {key}\n"
+        for peer in peers
+        for key in peer.host_public_keys
+    )
+
+
+def render_authorized_keys(peers: t.Iterable[Peer]) -> str:
+    """The text of authorized_keys: each peer's key, from that peer's addresses only, for commands only."""
+    return "".join(
+        f'restrict,from="{",".join(peer.sources)}" {peer.client_public_key}\n' for peer in peers if peer.client_public_key
+    )
+
+
+def render_ssh_config(
+    peers: t.Iterable[Peer], run_dir: RunDir, send_env: t.Sequence[str], strict_host_keys: bool, connect_timeout: int
+) -> str:
+    """The text of ssh_config: one block a peer and none for anything else, so that it can be included from another."""
+    common = [
+        f"IdentityFile {run_dir.client_key}",
+        "IdentitiesOnly yes",
+        f"UserKnownHostsFile {run_dir.known_hosts if strict_host_keys else '/dev/null'}",
+        "GlobalKnownHostsFile /dev/null",
+        f"StrictHostKeyChecking {'yes' if strict_host_keys else 'no'}",
+        "PreferredAuthentications publickey",
+        "BatchMode yes",
+        "LogLevel ERROR",
+        f"ConnectTimeout {connect_timeout}",
+        "ServerAliveInterval 15",
+        "ServerAliveCountMax 4",
+        "ForwardAgent no",
+        "ForwardX11 no",
+        "ControlPath none",
+    ]
+    if send_env:
+        common.append(f"SendEnv {' '.join(send_env)}")
+    tail = "".join(f"    {line}\n" for line in common)
+    return "".join(
+        f"Host {peer.address}\n    HostName {peer.address}\n    Port {peer.port}\n    User {peer.user}\n{tail}\n"
+        for peer in peers
+    )
+
+
+def agent(ssh: str, run_dir: RunDir) -> list[str]:
+    """The argv that mpirun is to start remote shells with."""
+    return [ssh, "-F", run_dir.ssh_config]
+
+
+def with_include(config: str, run_dir: RunDir) -> str:
+    """The text of a user's ssh_config that includes the run's, in a marked block.
+
+    The block comes first: an Include below a Host line would belong to that host (ssh_config(5)).
+    """
+    begin, end = _markers(run_dir)
+    return f"{begin}\nInclude {run_dir.ssh_config}\n{end}\n{without_include(config, run_dir)}"
+
+
+def without_include(config: str, run_dir: RunDir) -> str:
+    """The text of a user's ssh_config without the run's block."""
+    begin, end = _markers(run_dir)
+    return re.sub(rf"^{re.escape(begin)}\n(?:.*\n)*?{re.escape(end)}\n?", "", config, flags=re.MULTILINE)
+
+
+def _markers(run_dir: RunDir) -> tuple[str, str]:
+    return f"# BEGIN gpufabric.nccl run {run_dir.run_id}", f"# END gpufabric.nccl run {run_dir.run_id}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A file that is to hold another text; None stands for no file."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+    def as_diff(self) -> dict[str, str]:
+        """In the form of a module's diff."""
+        return {
+            "before": self.before or "",
+            "after": self.after or "",
+            "before_header": self.path if self.before is not None else "(none)",
+            "after_header": self.path if self.after is not None else "(none)",
+        }
+
+
+class MeshFiles:
+    """The mesh's files on this node."""
+
+    def __init__(self, run_dir: RunDir) -> None:
+        self.run_dir = run_dir
+        # ssh takes the home directory from the password database, not from $HOME.
+        self._user_config = os.path.realpath(os.path.join(current_user().pw_dir, ".ssh", "config"))
+        self._marker = os.path.join(run_dir.ssh, "made_user_config")
+
+    def plan(self, texts: t.Mapping[str, str], user_config: bool) -> list[Change]:
+        """What must change for the run's files to hold these texts, by path; one that has none is to go."""
+        paths = (self.run_dir.ssh_config, self.run_dir.known_hosts, self.run_dir.authorized_keys)
+        changes = [Change(path, read_text(path), texts.get(path)) for path in paths]
+        before = read_text(self._user_config)
+        if texts and user_config:
+            after: str | None = with_include(before or "", self.run_dir)
+        else:
+            after = without_include(before, self.run_dir) if before is not None else None
+            if after == "" and "file" in (read_text(self._marker) or ""):
+                after = None
+        changes.append(Change(self._user_config, before, after))
+        return [change for change in changes if change.before != change.after]
+
+    def apply(self, changes: t.Iterable[Change]) -> None:
+        """Make the changes. Raises NodeError."""
+        removed = []
+        for change in changes:
+            if change.after is None:
+                remove(change.path)
+                removed.append(change.path)
+            elif change.path == self._user_config:
+                self._write_user_config(change)
+            else:
+                self.run_dir.create(os.path.dirname(change.path))
+                write_text(change.path, change.after)
+        if removed:
+            self._clean_up(self._user_config in removed)
+
+    def _write_user_config(self, change: Change) -> None:
+        directory = os.path.dirname(change.path)
+        made = [name for name, path in (("directory", directory), ("file", change.path)) if not os.path.exists(path)]
+        if made:
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            write_text(self._marker, " ".join(made))
+        mode = 0o600 if change.before is None else stat.S_IMODE(os.stat(change.path).st_mode)
+        write_text(change.path, change.after or "", mode)
+
+    def _clean_up(self, user_config: bool) -> None:
+        if user_config:
+            if "directory" in (read_text(self._marker) or ""):
+                remove_empty_directories(os.path.dirname(self._user_config))
+            remove(self._marker)
+        self.run_dir.remove_if_empty(self.run_dir.ssh, self.run_dir.sshd)

@@ -1,0 +1,224 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: local_nodes
+short_description: Try-out nodes on this machine
+version_added: 0.1.0
+description:
+  - Starts the nodes of a run all at once, as podman containers over a copy-on-write view of this machine's own root
+    file system. Neither an image nor a registry is needed; what is installed on this machine is there on every node,
+    and what a node changes stays in the node.
+  - Each is like a bare-metal node, with a host name, processes, a C(/run) and a C(/tmp) of its own, an address on two
+    networks (C(eth0), where names of nodes resolve, and C(net1)), and an sshd on port 22 that lets root in by key.
+  - Makes the keys, pins the host keys, and returns when the sshd of every node answers and every name resolves.
+  - It is there because M(containers.podman.podman_container) takes no overlay of a root file system (C(/:O)), and
+    starts one container a call.
+  - Nodes are no boundary of security. Whoever is root on one may read every file of this machine that is on the file
+    system of its root.
+options:
+  state:
+    description:
+      - V(present), exactly the described nodes run. One that is missing, dead or was started with other options is
+        started again, alone; those beyond O(count) are removed.
+      - V(absent), no node of the run is left and nothing that was kept for them. The networks are left alone.
+    type: str
+    choices: [present, absent]
+    default: present
+  run_id:
+    description:
+      - Name of the run. Two runs with different names (and subnets) on one machine never meet.
+      - 1 to 63 letters, digits, dots, underscores and dashes, beginning with a letter or digit.
+    type: str
+    default: default
+  count:
+    description: Number of nodes, 1 to 250.
+    type: int
+    default: 4
+  prefix:
+    description:
+      - The nodes' host names are this and a number from 1. The containers' are C(gpufabric-RUN_ID-NAME).
+      - Lowercase letters and digits, beginning with a letter.
+    type: str
+    default: g
+  control_network:
+    description:
+      - Name of the podman network that becomes C(eth0). It must exist and have DNS.
+      - Required if O(state=present).
+    type: str
+  data_network:
+    description:
+      - Name of the podman network that becomes C(net1). It must exist.
+      - Required if O(state=present).
+    type: str
+  control_subnet:
+    description:
+      - IPv4 subnet of O(control_network). Node number I(i) gets the address 10 + I(i) of it.
+      - Required if O(state=present).
+    type: str
+  data_subnet:
+    description:
+      - IPv4 subnet of O(data_network). Node number I(i) gets the address 10 + I(i) of it.
+      - Required if O(state=present).
+    type: str
+  cap_add:
+    description: Linux capabilities that the nodes get beside podman's default ones, such as V(NET_ADMIN).
+    type: list
+    elements: str
+    default: []
+  group:
+    description: Group of the nodes in the inventory.
+    type: str
+    default: workers
+  python_interpreter:
+    description: Python with which Ansible's modules run on the nodes.
+    type: path
+    default: /usr/bin/python3
+  state_dir:
+    description:
+      - Directory on this machine for the keys, the C(known_hosts) file and C(inventory.yml). Made with mode 0700.
+      - An absolute path of letters, digits and C(._+-).
+      - The default is C(/run/gpufabric-local/RUN_ID).
+    type: path
+  timeout:
+    description: Seconds to wait until every sshd answers and every name resolves.
+    type: float
+    default: 30
+requirements:
+  - root
+  - podman 4.0 or newer with crun, netavark and aardvark-dns
+  - OpenSSH's sshd and ssh-keygen
+notes:
+  - Where a machine mounts cgroups v1 and v2 side by side, crun starts nothing as long as a v1 controller is mounted
+    nowhere. The module mounts those below C(/sys/fs/cgroup), and unmounts them with the last node of all runs.
+extends_documentation_fragment:
+  - gpufabric.nccl.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+seealso:
+  - module: containers.podman.podman_network
+author:
+  - gpufabric contributors (@gpufabric)
+"""
+
+EXAMPLES = r"""
+- name: Start 16 nodes on two networks that exist
+  gpufabric.nccl.local_nodes:
+    count: 16
+    control_network: ctl
+    control_subnet: 10.66.0.0/24
+    data_network: dat
+    data_subnet: 192.168.66.0/24
+
+- name: Remove them
+  gpufabric.nccl.local_nodes:
+    state: absent
+"""
+
+RETURN = r"""
+nodes:
+  description: The nodes, in order.
+  returned: O(state=present)
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Host name.
+      type: str
+      sample: g1
+    container:
+      description: Name of the container.
+      type: str
+      sample: gpufabric-default-g1
+    control_address:
+      description: Address of C(eth0).
+      type: str
+      sample: 10.66.0.11
+    data_address:
+      description: Address of C(net1).
+      type: str
+      sample: 192.168.66.11
+    port:
+      description: Port of its sshd.
+      type: int
+      sample: 22
+started:
+  description: Names of the nodes that were started, or would be in check mode.
+  returned: O(state=present)
+  type: list
+  elements: str
+  sample: [g1, g2]
+inventory:
+  description: Path of an inventory of the nodes on this machine.
+  returned: O(state=present)
+  type: str
+  sample: /run/gpufabric-local/default/inventory.yml
+variables:
+  description: The variables of the nodes in the inventory, all but their addresses.
+  returned: O(state=present)
+  type: dict
+  sample:
+    ansible_user: root
+    ansible_port: 22
+    ansible_ssh_private_key_file: /run/gpufabric-local/default/client_key
+podman:
+  description: Path of podman on this machine; null where it is not installed.
+  returned: success
+  type: str
+  sample: /usr/bin/podman
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._local_nodes import LocalNodes, Settings, state_directory
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "run_id": {"type": "str", "default": "default"},
+            "count": {"type": "int", "default": 4},
+            "prefix": {"type": "str", "default": "g"},
+            "control_network": {"type": "str"},
+            "data_network": {"type": "str"},
+            "control_subnet": {"type": "str"},
+            "data_subnet": {"type": "str"},
+            "cap_add": {"type": "list", "elements": "str", "default": []},
+            "group": {"type": "str", "default": "workers"},
+            "python_interpreter": {"type": "path", "default": "/usr/bin/python3"},
+            "state_dir": {"type": "path"},
+            "timeout": {"type": "float", "default": 30},
+        },
+        required_if=[
+            ("state", "present", ("control_network", "data_network", "control_subnet", "data_subnet")),
+        ],
+        supports_check_mode=True,
+    )
+    options = dict(module.params)
+    state = options.pop("state")
+    options["cap_add"] = tuple(options["cap_add"])
+    try:
+        options["state_dir"] = state_directory(options["run_id"], options["state_dir"])
+        nodes = LocalNodes(options["run_id"], options["state_dir"])
+        if state == "present":
+            result = nodes.present(Settings(**options), module.check_mode)
+        else:
+            result = nodes.absent(module.check_mode)
+    except GpufabricError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(podman=nodes.podman, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mpi_hostfile
+short_description: Write a hostfile of numeric addresses for mpirun
+version_added: 0.1.0
+description:
+  - Writes a hostfile for Open MPI, from a list of hosts or from an existing hostfile.
+  - Names are resolved on the launcher, waiting for those that do not resolve yet, and the file gets numeric addresses.
+    Open MPI cuts names short and may look them up elsewhere.
+author:
+  - gpufabric contributors (@gpufabric)
+extends_documentation_fragment:
+  - gpufabric.nccl.attributes
+  - gpufabric.nccl.run
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Names are waited for in check mode too.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  hosts:
+    description:
+      - The hosts, in the order of their ranks.
+      - Exactly one of O(hosts) and O(src) is required.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: Name of the host. Not needed where O(hosts[].address) is set.
+        type: str
+      address:
+        description: Its numeric address. Where it is set, the name is not resolved.
+        type: str
+      slots:
+        description: How many ranks the host takes.
+        type: int
+        default: 1
+  src:
+    description:
+      - Path of an existing hostfile on the node, such as the MPI Operator's C(/etc/mpi/hostfile).
+      - Mistakes in it, such as a host that is there twice, are all reported with their line numbers.
+    type: path
+  dest:
+    description:
+      - Path of the file to write.
+      - The default is C(mpi/hostfile) in the run's directory.
+    type: path
+  timeout:
+    description: How long to wait for names to resolve, in seconds.
+    type: float
+    default: 120
+  interval:
+    description: How long to wait between two tries, in seconds.
+    type: float
+    default: 3
+  rewrite_fqdn:
+    description:
+      - Whether a name that ends in C(.svc) is completed by the O(cluster_domain).
+      - V(auto) does so where the name as it stands does not resolve and the longer one does.
+    type: str
+    choices: [auto, "true", "false"]
+    default: auto
+  cluster_domain:
+    description: Domain of the Kubernetes cluster.
+    type: str
+    default: cluster.local
+  numeric:
+    description: Whether the file gets numeric addresses, rather than the names as they resolve.
+    type: bool
+    default: true
+  subnet:
+    description:
+      - The control network. Of a host that has several addresses, the one in it is taken.
+      - Mutually exclusive with O(interface).
+    type: str
+  interface:
+    description: As O(subnet), by the interface that this node has on the control network.
+    type: str
+"""
+
+EXAMPLES = r"""
+- name: Write a hostfile for two nodes with eight GPUs each
+  gpufabric.nccl.mpi_hostfile:
+    hosts:
+      - {name: gpu-1, address: 10.0.0.11, slots: 8}
+      - {name: gpu-2, address: 10.0.0.12, slots: 8}
+
+- name: Wait for the names of a Kubeflow MPIJob's workers and take their addresses
+  gpufabric.nccl.mpi_hostfile:
+    src: /etc/mpi/hostfile
+    interface: eth0
+  register: hostfile
+"""
+
+RETURN = r"""
+path:
+  description: Path of the hostfile.
+  returned: success
+  type: str
+  sample: /run/gpufabric/default/mpi/hostfile
+hosts:
+  description: The hosts in it.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The name that was given, completed by the cluster domain where that was needed.
+      type: str
+      sample: worker-0.job.default.svc.cluster.local
+    address:
+      description: Its numeric address.
+      type: str
+      sample: 10.0.0.11
+    slots:
+      description: How many ranks it takes.
+      type: int
+      sample: 8
+waited:
+  description: How long the names were waited for, in seconds.
+  returned: success
+  type: float
+  sample: 6.1
+unresolved:
+  description: Names that did not resolve in time.
+  returned: failure for that reason
+  type: list
+  elements: str
+  sample: [worker-3.job.default.svc]
+evidence:
+  description: What names are resolved by and from, as text, by path; the hostfile, C(/etc/resolv.conf) and C(/etc/hosts).
+  returned: failure for that reason
+  type: dict
+  sample: {"/etc/resolv.conf": "nameserver 10.96.0.10\n"}
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import (
+    Resolver,
+    UnresolvedNames,
+    parse_hostfile,
+    parse_hosts,
+    render_hostfile,
+    resolve_hosts,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_subnet, read_addresses, subnet_of
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
+
+
+def run(params: dict, check_mode: bool) -> dict:
+    """Write the hostfile; what the module returns. Raises GpufabricError."""
+    run_dir = RunDir(params["run_id"], params["run_dir"])
+    path = params["dest"] or run_dir.hostfile
+    for option in ("timeout", "interval"):
+        if params[option] < 0:
+            raise OptionError(option, params[option], "0 or more seconds")
+    if params["src"] is None:
+        hosts = parse_hosts(params["hosts"])
+    else:
+        text = read_text(params["src"])
+        if text is None:
+            raise OptionError("src", params["src"], "the path of a hostfile on this node")
+        hosts = parse_hostfile(text, params["src"])
+    preferred = None
+    if params["subnet"] is not None:
+        preferred = parse_subnet("subnet", params["subnet"])
+    elif params["interface"] is not None:
+        preferred = subnet_of(read_addresses(), params["interface"])
+    if params["dest"] is None:
+        run_dir.check()
+    elif not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
+        raise OptionError("dest", path, "a path in a directory that exists and can be written")
+
+    resolver = Resolver(params["timeout"], params["interval"])
+    resolved, waited = resolve_hosts(hosts, resolver, params["rewrite_fqdn"], params["cluster_domain"], preferred)
+    before = read_text(path)
+    after = render_hostfile((address if params["numeric"] else name, host.slots) for host, name, address in resolved)
+    if before != after and not check_mode:
+        if params["dest"] is None:
+            run_dir.create(run_dir.mpi)
+        write_text(path, after, 0o644)
+    return {
+        "changed": before != after,
+        "diff": {"before": before or "", "after": after, "before_header": path, "after_header": path},
+        "path": path,
+        "hosts": [{"name": name, "address": address, "slots": host.slots} for host, name, address in resolved],
+        "waited": round(waited, 1),
+    }
+
+
+def evidence(src: str | None) -> dict[str, str]:
+    """The texts that tell why names do not resolve, by path."""
+    found = {}
+    for path in (src, "/etc/resolv.conf", "/etc/hosts"):
+        try:
+            text = read_text(path) if path else None
+        except NodeError as error:
+            text = str(error)
+        if text is not None:
+            found[path] = text
+    return found
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            **RUN_ARGUMENT_SPEC,
+            "hosts": {
+                "type": "list",
+                "elements": "dict",
+                "options": {
+                    "name": {"type": "str"},
+                    "address": {"type": "str"},
+                    "slots": {"type": "int", "default": 1},
+                },
+            },
+            "src": {"type": "path"},
+            "dest": {"type": "path"},
+            "timeout": {"type": "float", "default": 120},
+            "interval": {"type": "float", "default": 3},
+            "rewrite_fqdn": {"type": "str", "choices": ["auto", "true", "false"], "default": "auto"},
+            "cluster_domain": {"type": "str", "default": "cluster.local"},
+            "numeric": {"type": "bool", "default": True},
+            "subnet": {"type": "str"},
+            "interface": {"type": "str"},
+        },
+        mutually_exclusive=[("hosts", "src"), ("subnet", "interface")],
+        required_one_of=[("hosts", "src")],
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module.params, module.check_mode)
+    except UnresolvedNames as error:
+        module.fail_json(msg=str(error), unresolved=error.names, evidence=evidence(module.params["src"]))
+    except GpufabricError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mpi_node_info
+short_description: Find out what a launch by mpirun must know of a node
+version_added: 0.1.0
+description:
+  - Interfaces and addresses, GPUs, Open MPI, the benchmark programs, shared memory, limits and RDMA devices of a node, in one round trip.
+author:
+  - gpufabric contributors (@gpufabric)
+extends_documentation_fragment:
+  - gpufabric.nccl.attributes
+  - gpufabric.nccl.attributes.read_only
+options:
+  control_interface:
+    description: Name of the interface for the control plane. It must exist and have one IPv4 address.
+    type: str
+  data_interface:
+    description: Name of the interface for NCCL's traffic. It must exist.
+    type: str
+  mpi_prefix:
+    description:
+      - Directory in which Open MPI is installed, the one that holds C(bin/mpirun).
+      - By default it is searched for, on the PATH and where vendors put it.
+    type: path
+  benchmark_dir:
+    description:
+      - Directory of the nccl-tests or rccl-tests programs.
+      - By default it is searched for, on the PATH and in the usual places.
+    type: path
+"""
+
+EXAMPLES = r"""
+- name: Look at all workers
+  gpufabric.nccl.mpi_node_info:
+    control_interface: eth0
+    data_interface: net1
+  register: info
+
+- name: Show how many GPUs there are
+  ansible.builtin.debug:
+    msg: "{{ info.node.gpus.count }}"
+"""
+
+RETURN = r"""
+node:
+  description: What was found.
+  returned: success
+  type: dict
+  contains:
+    hostname:
+      description: Host name.
+      type: str
+      sample: gpu-node-1
+    interfaces:
+      description: Interfaces that are up, each with C(name), C(mtu) (bytes) and C(addresses) (in CIDR notation).
+      type: list
+      elements: dict
+      sample: [{name: eth0, mtu: 1500, addresses: [10.0.0.11/24]}]
+    control:
+      description: The control plane's C(interface), C(address) and C(subnet); V(null) where O(control_interface) is not set.
+      type: dict
+      sample: {interface: eth0, address: 10.0.0.11, subnet: 10.0.0.0/24}
+    data:
+      description: The same of NCCL's traffic; C(address) and C(subnet) are V(null) where the interface has no IPv4 address.
+      type: dict
+      sample: {interface: net1, address: 192.168.0.11, subnet: 192.168.0.0/24}
+    gpus:
+      description: C(vendor) (V(nvidia), V(amd) or V(none)), C(count) and C(names).
+      type: dict
+      sample: {vendor: nvidia, count: 8, names: [NVIDIA H100 80GB HBM3]}
+    mpi:
+      description:
+        - C(mpirun) (path), C(prefix), C(implementation) (V(openmpi) or V(other)) and C(version).
+        - V(null) where there is no mpirun.
+      type: dict
+      sample: {mpirun: /usr/bin/mpirun, prefix: /usr, implementation: openmpi, version: 4.1.4}
+    benchmarks:
+      description: The nccl-tests or rccl-tests programs, C(directory) and the names in C(programs); V(null) where there are none.
+      type: dict
+      sample: {directory: /opt/nccl-tests/build, programs: [all_gather_perf, all_reduce_perf]}
+    python:
+      description: The Python that ran this, as C(executable), and its versions of C(mpi4py) and C(numpy), V(null) where they are missing.
+      type: dict
+      sample: {executable: /usr/bin/python3, mpi4py: 3.1.4, numpy: 1.24.2}
+    cpus:
+      description: How many CPUs this may use.
+      type: int
+      sample: 96
+    shm_bytes:
+      description: Size of C(/dev/shm) in bytes; V(null) where there is none.
+      type: int
+      sample: 17179869184
+    memlock_bytes:
+      description: Limit on locked memory in bytes; V(null) where it is unlimited.
+      type: int
+      sample: 67108864
+    rdma_devices:
+      description: Names of the RDMA devices.
+      type: list
+      elements: str
+      sample: [mlx5_0, mlx5_1]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node import read_node
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "control_interface": {"type": "str"},
+            "data_interface": {"type": "str"},
+            "mpi_prefix": {"type": "path"},
+            "benchmark_dir": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        node = read_node(**module.params)
+    except GpufabricError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, node=node)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ssh_mesh
+short_description: Let the nodes of a run reach each other by ssh, with pinned host keys
+version_added: 0.1.0
+description:
+  - Writes the run's C(ssh_config), C(known_hosts) and C(authorized_keys) on a node, from the list of all nodes.
+  - Host keys are pinned. They came over the connection that Ansible has with each node, so nothing is trusted on first use.
+  - Nothing outside the run's directory is written unless O(user_config) says so.
+author:
+  - gpufabric contributors (@gpufabric)
+extends_documentation_fragment:
+  - gpufabric.nccl.attributes
+  - gpufabric.nccl.run
+attributes:
+  check_mode:
+    support: full
+    details:
+      - In check mode peers may lack ports and keys, as they do where M(gpufabric.nccl.sshd_instance) has not run yet.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description:
+      - V(present) writes the files, V(absent) removes them and the block in the user's own configuration.
+    type: str
+    choices: [present, absent]
+    default: present
+  peers:
+    description:
+      - All nodes of the run, this one included, each as M(gpufabric.nccl.sshd_instance) returns it.
+      - A peer has an C(address) (numeric), the C(port) of its sshd, the C(user) to log in as, its C(host_public_keys) (a list) and
+        its C(client_public_key), keys as C(TYPE BASE64). Further keys are ignored.
+      - It may have C(sources), a list of the addresses and subnets that it may log in from, by default its C(address) only; for
+        networks that translate addresses.
+      - Required with O(state=present).
+    type: list
+    elements: dict
+  send_env:
+    description:
+      - Names of the environment variables that ssh sends, C(*) and C(?) are wildcards.
+      - The other side must accept them too, see the option O(gpufabric.nccl.sshd_instance#module:accept_env) of M(gpufabric.nccl.sshd_instance).
+    type: list
+    elements: str
+    default: [LD_LIBRARY_PATH, NCCL_*, OMPI_MCA_*, PRTE_MCA_*, PMIX_MCA_*]
+  strict_host_keys:
+    description:
+      - Whether a host key must be the pinned one. For adopted pods alone, whose host keys nobody knows, it may be V(false).
+    type: bool
+    default: true
+  user_config:
+    description:
+      - Whether C(~/.ssh/config) includes the run's configuration, in a marked block at its top, so that a plain C(ssh ADDRESS) works.
+    type: bool
+    default: false
+  connect_timeout:
+    description: How long ssh tries to connect to a node, in seconds.
+    type: int
+    default: 10
+seealso:
+  - module: gpufabric.nccl.sshd_instance
+"""
+
+EXAMPLES = r"""
+- name: Start a private sshd everywhere
+  gpufabric.nccl.sshd_instance:
+    interface: eth0
+  register: sshd
+
+- name: Let all reach all
+  gpufabric.nccl.ssh_mesh:
+    peers: "{{ ansible_play_hosts | map('extract', hostvars, 'sshd') | list }}"
+  register: mesh
+
+- name: Take it all away
+  gpufabric.nccl.ssh_mesh:
+    state: absent
+"""
+
+RETURN = r"""
+ssh_config:
+  description: Path of the configuration for ssh.
+  returned: success
+  type: str
+  sample: /run/gpufabric/default/ssh/config
+known_hosts:
+  description: Path of the pinned host keys.
+  returned: success
+  type: str
+  sample: /run/gpufabric/default/ssh/known_hosts
+authorized_keys:
+  description: Path of the keys that may log in.
+  returned: success
+  type: str
+  sample: /run/gpufabric/default/sshd/authorized_keys
+agent:
+  description: The command that mpirun is to start remote shells with.
+  returned: O(state=present)
+  type: list
+  elements: str
+  sample: [/usr/bin/ssh, -F, /run/gpufabric/default/ssh/config]
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import (
+    FORWARDED_ENVIRONMENT,
+    MeshFiles,
+    agent,
+    check_environment_names,
+    parse_peers,
+    render_authorized_keys,
+    render_known_hosts,
+    render_ssh_config,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._openssh import find_openssh_program
+
+
+def desired_texts(params: dict, run_dir: RunDir, check_mode: bool) -> dict[str, str]:
+    """What each of the run's files is to hold, by path. Raises OptionError."""
+    peers = parse_peers(params["peers"] or [], complete=not check_mode)
+    check_environment_names("send_env", params["send_env"])
+    if not 1 <= params["connect_timeout"] <= 3600:
+        raise OptionError("connect_timeout", params["connect_timeout"], "1 to 3600 seconds")
+    return {
+        run_dir.ssh_config: render_ssh_config(
+            peers, run_dir, params["send_env"], params["strict_host_keys"], params["connect_timeout"]
+        ),
+        run_dir.known_hosts: render_known_hosts(peers),
+        run_dir.authorized_keys: render_authorized_keys(peers),
+    }
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            **RUN_ARGUMENT_SPEC,
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "peers": {"type": "list", "elements": "dict"},
+            "send_env": {"type": "list", "elements": "str", "default": list(FORWARDED_ENVIRONMENT)},
+            "strict_host_keys": {"type": "bool", "default": True, "no_log": False},
+            "user_config": {"type": "bool", "default": False},
+            "connect_timeout": {"type": "int", "default": 10},
+        },
+        required_if=[("state", "present", ["peers"])],
+        supports_check_mode=True,
+    )
+    params = module.params
+    os.umask(0o077)
+    try:
+        run_dir = RunDir(params["run_id"], params["run_dir"])
+        files = MeshFiles(run_dir)
+        result = {}
+        if params["state"] == "present":
+            texts = desired_texts(params, run_dir, module.check_mode)
+            result["agent"] = agent(find_openssh_program("ssh"), run_dir)
+        else:
+            texts = {}
+        changes = files.plan(texts, params["user_config"])
+        if not module.check_mode:
+            files.apply(changes)
+    except GpufabricError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=bool(changes),
+        diff=[change.as_diff() for change in changes],
+        ssh_config=run_dir.ssh_config,
+        known_hosts=run_dir.known_hosts,
+        authorized_keys=run_dir.authorized_keys,
+        **result,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,336 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import (
+    COLUMNS,
+    overall_verdict,
+    parse_results,
+    parse_row,
+    placement_problems,
+)
+
+FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures"
+NCCL = (FIXTURES / "all_reduce_perf.txt").read_text(encoding="utf-8")
+CPU = (FIXTURES / "alltoall_cpu.txt").read_text(encoding="utf-8")
+HEADER = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong"
+LAST_ROW = next(line for line in NCCL.splitlines() if "1073741824  " in line)
+
+
+def parse(text):
+    return parse_results(text.splitlines(keepends=True))
+
+
+def parse_one(text):
+    (document,) = parse(text)
+    return document
+
+
+def ids(document):
+    return [problem["id"] for problem in document["problems"]]
+
+
+def alone(host, pid=4000, ranks=1):
+    """What a program without MPI prints before its table."""
+    lines = ["# Collective test starting: all_reduce_perf", "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)"]
+    lines += [
+        f"#  Rank {rank:2} Group  0 Pid {pid:6} on {host} device {rank:2} [0000:07:00] NVIDIA H100"
+        for rank in range(ranks)
+    ]
+    return "\n".join([*lines, HEADER]) + "\n"
+
+
+ALONE_ROW = "   8   2   float   sum   -1   3.45   0.00   0.00   0   0.13   0.06   0.00   0\n"
+ALONE_END = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0\n"
+
+
+def test_whole_document():
+    document = parse_one(NCCL)
+    assert list(document) == [
+        "schema", "tool", "collective", "complete", "config", "ranks", "rows", "summary", "points", "env",
+        "host_count", "rank_count", "problems", "verdict",
+    ]  # fmt: skip
+    assert document["schema"] == "gpufabric.nccl/result/v1"
+    assert document["tool"] == {"name": "nccl-tests", "version": "2.17.6", "nccl_version": "2.28.7"}
+    assert document["collective"] == "all_reduce"
+    assert document["config"] == {
+        "nthreads": 1, "ngpus": 1, "minbytes": 1024, "maxbytes": 1073741824, "step": "1024(factor)",
+        "warmup_iters": 5, "iters": 20, "agg_iters": 1, "validation": 1, "graph": 0,
+    }  # fmt: skip
+    assert document["ranks"][9] == {
+        "rank": 9, "group": 0, "pid": 4101, "host": "g2", "device": 1, "bus_id": "0000:11:00", "name": "NVIDIA H100 80GB HBM3",
+    }  # fmt: skip
+    assert document["rows"][1] == {
+        "size": 1048576, "count": 262144, "type": "float", "redop": "sum", "root": -1,
+        "out_of_place": {"time_us": 74.2, "algbw": 14.13, "busbw": 26.5, "wrong": 0},
+        "in_place": {"time_us": 73.8, "algbw": 14.21, "busbw": 26.64, "wrong": 0},
+    }  # fmt: skip
+    assert document["summary"] == {
+        "avg_busbw": 124.442, "peak_busbw": 346.97, "peak_size": 1073741824, "wrong": 0, "checked": True, "out_of_bounds": 0,
+    }  # fmt: skip
+    assert (document["host_count"], document["rank_count"]) == (2, 16)
+    assert (document["complete"], document["problems"], document["verdict"]) == (True, [], "pass")
+
+
+def test_cpu_program_is_never_nccl():
+    document = parse_one(CPU)
+    assert document["tool"] == {"name": "cpu", "version": "0.1.0", "nccl_version": None}
+    assert document["collective"] == "alltoall"
+    assert document["rows"][0]["out_of_place"]["wrong"] == 0
+    assert document["rows"][0]["in_place"]["wrong"] is None
+    assert document["verdict"] == "pass"
+
+
+def test_lines_are_read_as_they_come():
+    assert parse_results(iter(NCCL.splitlines())) == [parse_one(NCCL)]
+
+
+@pytest.mark.parametrize(
+    "text", [NCCL.replace("\n", "\r\n"), "".join(f"[1,0]<stdout>:{x}\n" for x in NCCL.splitlines())]
+)
+def test_same_with_line_ends_and_tags(text):
+    assert parse_one(text) == parse_one(NCCL)
+
+
+def test_log_of_nccl_between_the_lines():
+    noise = (
+        "g1:4000:4100 [0] NCCL INFO Channel 00/0 : 0[10] -> 8[10] [send] via NET/IB/0\nNCCL version 2.28.7+cuda13.0\n"
+    )
+    assert parse_one(NCCL.replace("\n", f"\n{noise}")) == parse_one(NCCL)
+
+
+def test_several_tests_in_one_text():
+    first, second, third = parse(NCCL + "some other output\n" + CPU + NCCL)
+    assert (first, second, third) == (parse_one(NCCL), parse_one(CPU), parse_one(NCCL))
+
+
+def test_test_that_ended_before_its_table_is_one_of_its_own():
+    broken = NCCL[: NCCL.index(HEADER)]
+    first, second = parse(broken + CPU)
+    assert (first["rows"], first["verdict"], ids(first)) == ([], "incomplete", ["output-cut"])
+    assert second == parse_one(CPU)
+
+
+def test_values_that_were_not_checked_are_not_zero():
+    text = "\n".join(line.replace("      0  ", "    N/A  ") if "float" in line else line for line in NCCL.splitlines())
+    text = text.replace("     0\n", "   N/A\n")
+    document = parse_one(text)
+    assert document["summary"]["wrong"] is None
+    assert document["summary"]["checked"] is False
+    assert (document["complete"], document["verdict"]) == (True, "unchecked")
+
+
+def test_wrong_values_fail():
+    row = LAST_ROW[: LAST_ROW.rindex("0")] + "1.31072e+08"
+    document = parse_one(NCCL.replace(LAST_ROW, row).replace("0 OK", "1 FAILED"))
+    assert document["summary"]["wrong"] == 131072000
+    assert document["summary"]["out_of_bounds"] == 1
+    assert (ids(document), document["verdict"]) == (["wrong-values"], "fail")
+    assert "131072000 at size 1073741824 in-place" in document["problems"][0]["evidence"]
+
+
+def test_out_of_bounds_alone_fails():
+    assert parse_one(NCCL.replace("0 OK", "2 FAILED"))["verdict"] == "fail"
+
+
+def test_average_below_the_users_minimum_fails():
+    document = parse_one(NCCL.replace("124.442 ", "124.442 FAILED"))
+    assert (ids(document), document["verdict"]) == (["average-below-minimum"], "fail")
+
+
+@pytest.mark.parametrize("line", ["# Out of bounds values : 0 OK\n", "# Avg bus bandwidth    : 124.442 \n"])
+def test_both_summary_lines_are_needed(line):
+    assert line in NCCL
+    document = parse_one(NCCL.replace(line, ""))
+    assert (document["complete"], document["verdict"], ids(document)) == (False, "incomplete", ["output-cut"])
+    assert len(document["rows"]) == 3
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        LAST_ROW[:-20],
+        LAST_ROW + "g1:4000:4100 [0] NCCL INFO x",
+        LAST_ROW[:40] + "g1:4000:4100 [0] NCCL INFO x\n" + LAST_ROW[40:],
+        LAST_ROW.replace("346.97", "nan"),
+        LAST_ROW.replace("268435456", "9" * 5000),
+    ],
+)
+def test_torn_row_is_counted_and_never_guessed(torn):
+    document = parse_one(NCCL.replace(LAST_ROW, torn))
+    assert [row["size"] for row in document["rows"]] == [1024, 1048576]
+    assert ids(document) == ["rows-lost", "average-differs"]
+    assert document["problems"][0]["cause"].endswith(": 1.")
+    assert document["problems"][0]["evidence"].startswith("1073741824")
+    assert (document["complete"], document["verdict"]) == (False, "incomplete")
+
+
+def test_missing_row_shows_in_the_average():
+    document = parse_one(NCCL.replace(LAST_ROW + "\n", ""))
+    assert (ids(document), document["verdict"]) == (["average-differs"], "incomplete")
+
+
+@pytest.mark.parametrize(("printed", "verdict"), [("124.447", "pass"), ("124.46", "incomplete")])
+def test_average_may_differ_by_rounding_only(printed, verdict):
+    assert parse_one(NCCL.replace("124.442", printed))["verdict"] == verdict
+
+
+def test_gap_in_the_list_of_ranks():
+    document = parse_one("\n".join(line for line in NCCL.splitlines() if "Rank  3 " not in line))
+    assert (ids(document), document["rank_count"], document["verdict"]) == (["ranks-lost"], 15, "pass")
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        ("bytes N type op time algbw busbw res time algbw busbw res", 12),
+        ("size count type time algbw busbw error time algbw busbw error", 11),
+        ("size count type redop root time algbw busbw #wrong time algbw busbw #wrong timestamp", 14),
+        ("size count redop type root time algbw busbw #wrong time algbw busbw #wrong", 13),
+    ],
+)
+def test_other_layouts_are_refused_by_name(columns, found):
+    with pytest.raises(
+        GpufabricError, match=f"the table has {found} columns .{columns}.; this version reads the 13"
+    ) as error:
+        parse(NCCL.replace(HEADER, f"#  {columns}"))
+    assert " ".join(COLUMNS) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "mpirun: command not found\n", LAST_ROW])
+def test_text_without_any_test(text):
+    with pytest.raises(GpufabricError, match="no output of nccl-tests"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("replaced", "collective"),
+    [("all_reduce_perf_mpi", "all_reduce"), ("/opt/bin/sendrecv_perf", "sendrecv"), ("own_program", "own_program")],
+)
+def test_name_of_the_collective(replaced, collective):
+    assert parse_one(NCCL.replace("all_reduce_perf", replaced))["collective"] == collective
+
+
+@pytest.mark.parametrize(("text", "collective"), [(NCCL, "all_reduce"), (CPU, None)])
+def test_unnamed_collective_is_told_by_its_bus_bandwidth_or_not_at_all(text, collective):
+    unnamed = "\n".join(line for line in text.splitlines() if "Collective test" not in line)
+    assert parse_one(unnamed)["collective"] == collective
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("nccl-library=21605", "2.16.5"),
+        ("nccl-library=2804", "2.8.4"),
+        ("", None),
+    ],
+)
+def test_version_of_the_library(line, version):
+    assert parse_one(NCCL.replace("nccl-library=22807", line))["tool"]["nccl_version"] == version
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Line by line, one program after the other, and with the rows of the first before the second's first line.
+        "".join(line * 2 for line in (alone("g1") + ALONE_ROW + ALONE_END).splitlines(keepends=True)),
+        alone("g1") + alone("g2") + ALONE_ROW * 2 + ALONE_END * 2,
+        alone("g1", ranks=8) + ALONE_ROW + alone("g2", ranks=8) + ALONE_END * 2,
+    ],
+)
+def test_program_without_mpi(text):
+    document = parse(text)[-1]
+    assert "mpi-missing" in ids(document)
+    assert "2 separate runs" in document["problems"][0]["cause"]
+    assert (document["complete"], document["verdict"]) == (False, "fail")
+    # The bandwidth of separate programs is never that of the fabric.
+    assert document["summary"]["peak_busbw"] is None
+    assert document["summary"]["avg_busbw"] is None
+
+
+def test_programs_without_mpi_that_printed_in_turn():
+    documents = parse((alone("g1") + ALONE_ROW + ALONE_END) + (alone("g2") + ALONE_ROW + ALONE_END))
+    assert [ids(document) for document in documents] == [["separate-runs"]] * 2
+    repeated = parse((alone("g1") + ALONE_ROW + ALONE_END) * 2)
+    assert [ids(document) for document in repeated] == [[], []]
+
+
+def test_retry_after_a_failed_start_is_no_program_without_mpi():
+    first, second = parse(NCCL[: NCCL.index(HEADER)] + NCCL)
+    assert (first["verdict"], second) == ("incomplete", parse_one(NCCL))
+
+
+@pytest.mark.parametrize("line", ["", "8 2 float sum", HEADER, LAST_ROW[:-4], LAST_ROW + " 7"])
+def test_what_is_no_row(line):
+    assert parse_row(line) is None
+
+
+def test_row_by_itself():
+    assert parse_row(f"[1,0]<stdout>:{LAST_ROW}\n") == parse_one(NCCL)["rows"][-1]
+    assert parse_row(LAST_ROW.replace("5802.4", "1.2e+07"))["out_of_place"]["time_us"] == 1.2e7
+
+
+@pytest.mark.parametrize("hosts", [2, ["g1", "g2"], ["G1.example.com", "g2.example.com"]])
+def test_expected_hosts_and_ranks_took_part(hosts):
+    assert placement_problems(parse_one(NCCL), hosts, 16) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts", "ranks", "found"),
+    [
+        (NCCL.replace(" g2 ", " g1 "), 2, 16, [("hosts-differ", "All 16 ranks ran on g1; 2 hosts were expected.")]),
+        (NCCL, 4, 16, [("hosts-differ", "2 of 4 hosts took part.")]),
+        (NCCL, ["g1", "g2", "g3"], 16, [("hosts-differ", "2 of 3 hosts took part. Missing: g3.")]),
+        (NCCL, ["g1", "g3"], 16, [("hosts-differ", "1 of 2 hosts took part. Missing: g3. Not expected: g2.")]),
+        (NCCL, 1, 16, [("hosts-differ", "2 of 1 hosts took part. Not expected: g1, g2.")]),
+        (NCCL, 2, 8, [("ranks-differ", "16 ranks took part, 8 were expected.")]),
+        (alone("g1"), 4, 4, [("mpi-missing", "one process with 1 of 4 ranks ran alone on g1")]),
+        (alone("g1", ranks=8), 2, 16, [("mpi-missing", "one process with 8 of 16 ranks ran alone on g1")]),
+        (HEADER, 2, 16, [("ranks-unknown", "The output lists no rank; 16 were expected.")]),
+        # That was found in the text already.
+        (alone("g1") + alone("g2"), 2, 2, []),
+    ],
+)  # fmt: skip
+def test_placement_that_was_not_meant(text, hosts, ranks, found):
+    problems = placement_problems(parse_one(text), hosts, ranks)
+    assert [problem.id for problem in problems] == [identifier for identifier, cause in found]
+    for problem, (identifier, cause) in zip(problems, found):
+        assert cause in problem.cause
+        assert problem.severity == "error"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "worst"),
+    [([], "incomplete"), (["pass"], "pass"), (["pass", "unchecked"], "unchecked"), (["fail", "incomplete"], "fail")],
+)
+def test_overall_verdict(verdicts, worst):
+    assert overall_verdict([{"verdict": verdict} for verdict in verdicts]) == worst
+
+
+CORPUS = os.environ.get("GPUFABRIC_CORPUS")
+
+
+@pytest.mark.skipif(CORPUS is None, reason="GPUFABRIC_CORPUS does not name a folder with logs in nccl/*.log")
+def test_corpus_gives_documents_or_one_line_errors():
+    logs = sorted(pathlib.Path(CORPUS, "nccl").glob("*.log"))
+    assert logs
+    parsed = 0
+    for log in logs:
+        with log.open(encoding="utf-8", errors="replace") as lines:
+            try:
+                documents = parse_results(lines)
+            except GpufabricError as error:
+                assert "\n" not in str(error), log.name
+                continue
+        parsed += 1
+        json.dumps(documents, allow_nan=False)
+    assert parsed
