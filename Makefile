@@ -8,13 +8,16 @@ SHELL := /bin/bash
 NODES ?= 4
 COLLECTIVES ?= all_reduce
 KEEP ?=
-CHECKS ?= lint-ansible lint-yaml lint-python lint-changelog lint-shell sanity units docs build integration molecule
+CHECKS ?= lint-ansible lint-yaml lint-python lint-changelog lint-shell docs build \
+  sanity sanity-nodes units units-nodes integration molecule
 export NODES COLLECTIVES KEEP
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-# The working tree as an installed collection.
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+# The Python of .venv, and the oldest that modules run on.
 PYTHON_VERSION = $(shell python -c "import sys; print('%d.%d' % sys.version_info[:2])")
+OLDEST_PYTHON := 3.8
+# The working tree as an installed collection.
 TREE := build/collections/ansible_collections/gpufabric/nccl
 
 .PHONY: help
@@ -86,15 +89,24 @@ lint-shell: ## shellcheck
 
 .PHONY: sanity
 sanity: install ## ansible-test sanity
-	scripts/ansible-test sanity --local --requirements --junit --python $(PYTHON_VERSION)
+	scripts/ansible-test $@ $(PYTHON_VERSION) --local --requirements --junit
+
+.PHONY: sanity-nodes
+sanity-nodes: install ## ansible-test sanity, on the oldest Python of nodes, where there is one
+	scripts/ansible-test $@ $(OLDEST_PYTHON) --local --requirements --junit --test compile --test import
 
 .PHONY: units
 units: install ## ansible-test units
-	scripts/ansible-test units --local --python $(PYTHON_VERSION)
+	scripts/ansible-test $@ $(PYTHON_VERSION) --local
+
+.PHONY: units-nodes
+units-nodes: install ## ansible-test units, on the oldest Python of nodes, where there is one
+	scripts/ansible-test $@ $(OLDEST_PYTHON) --venv
 
 .PHONY: docs
 docs: install ## documentation of plugins and roles, by antsibull-docs
-	antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs all .
+	# Collections in .venv are part of this repository otherwise, and ignored, so that antsibull-docs would not see them.
+	GIT_CEILING_DIRECTORIES=$(CURDIR) antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs dependent --disallow-unknown-collection-refs .
 
 .PHONY: build
 build: install ## build the collection, and use the built file from an empty path

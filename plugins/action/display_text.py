@@ -19,7 +19,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """Run the action."""
         result = super().run(tmp, task_vars)
-        dummy, arguments = self.validate_argument_spec({"text": {"type": "str", "required": True}})
+        arguments = self.validate_argument_spec({"text": {"type": "str", "required": True}})[1]
         # no_log hides a task's result only, and this text is not part of the result.
         if not self._task.no_log:
             Display().display(arguments["text"].rstrip("\n"))

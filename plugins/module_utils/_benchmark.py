@@ -86,7 +86,7 @@ def control_network(nodes: t.Mapping[str, Node], addresses: t.Mapping[str, str])
 def plan_benchmark(
     nodes: t.Mapping[str, Node], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
-    """What to run: ``backend``, ``reason``, ``launcher``, ``hosts`` of the hostfile, ``control`` network and ``points``.
+    """What to run: ``backend``, ``reason``, ``launcher``, ``hosts`` of the hostfile, ``control`` network, ``cpu_program``, ``points``.
 
     ``nodes``: what mpi_node_info found, by inventory name. ``peers``: as key_exchange made them, each with its ``name``.
     ``settings``: the role's variables without their prefix. Raises GpufabricError, which names the host at fault.
@@ -108,7 +108,8 @@ def plan_benchmark(
     if backend == "cpu":
         _check_python(nodes)
     addresses = {peer["name"]: peer["address"] for peer in peers}
-    points = [_point(name, backend, nodes[launcher], settings) for name in settings["collectives"]]
+    run_dir = next(peer["run_dir"] for peer in peers if peer["name"] == launcher)
+    cpu_program = posixpath.join(run_dir, "mpi", "cpu_perf.py")
     return {
         "backend": backend,
         "reason": reason,
@@ -118,7 +119,8 @@ def plan_benchmark(
             {"name": name, "address": addresses[name], "slots": _slots(name, node, backend, settings["ranks_per_node"])}
             for name, node in nodes.items()
         ],
-        "points": points,
+        "cpu_program": cpu_program,
+        "points": [_point(name, backend, nodes[launcher], cpu_program, settings) for name in settings["collectives"]],
     }
 
 
@@ -244,11 +246,13 @@ def _slots(host: str, node: Node, backend: str, ranks_per_node: int | None) -> i
     return node["gpus"]["count"] if backend == "nccl" else 1
 
 
-def _point(collective: str, backend: str, launcher: Node, settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _point(
+    collective: str, backend: str, launcher: Node, cpu_program: str, settings: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
     if backend == "nccl":
         program = [posixpath.join(launcher["benchmarks"]["directory"], f"{collective}_perf")]
     else:
-        program = [launcher["python"]["executable"], "-c", _BOOTSTRAP, settings["cpu_program"], collective]
+        program = [launcher["python"]["executable"], "-c", _BOOTSTRAP, cpu_program, collective]
     options = {
         "-b": settings["min_bytes"],
         "-e": settings["max_bytes"],

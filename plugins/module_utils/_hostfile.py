@@ -19,7 +19,8 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
 
-_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?\Z")
+# Four numbers are an address or a mistake.
+_NAME = re.compile(r"(?!\d+(?:\.\d+){3}\Z)[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?\Z")
 
 Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
@@ -53,10 +54,10 @@ def parse_hosts(values: t.Sequence[t.Mapping[str, t.Any]]) -> list[Host]:
         name = value.get("name") or address
         if name is None:
             raise OptionError(option, dict(value), "a host with its name, its address, or both")
-        if not is_numeric(name) and not _NAME.match(name):
-            raise OptionError(f"{option}.name", name, "a host name or a numeric address")
         if address is not None and not is_numeric(address):
             raise OptionError(f"{option}.address", address, "a numeric address; a name goes into name")
+        if not is_numeric(name) and not _NAME.match(name):
+            raise OptionError(f"{option}.name", name, "a host name or a numeric address")
         slots = value.get("slots")
         if slots is None or slots < 1:
             raise OptionError(f"{option}.slots", slots, "1 or more")

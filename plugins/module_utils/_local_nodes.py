@@ -371,8 +371,7 @@ def call(argv: t.Sequence[str], timeout: float = 120) -> str:
         done = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             timeout=timeout,
             check=False,
             env={**os.environ, "LC_ALL": "C"},
@@ -656,10 +655,9 @@ def wait_for_sshd(name: str, address: str, timeout: float) -> None:
     """Until sshd greets at the address. Raises NodeError."""
     deadline = time.monotonic() + timeout
     while True:
-        with contextlib.suppress(OSError):
-            with socket.create_connection((address, SSH_PORT), timeout=1) as connection:
-                if connection.recv(4) == b"SSH-":
-                    return
+        with contextlib.suppress(OSError), socket.create_connection((address, SSH_PORT), timeout=1) as connection:
+            if connection.recv(4) == b"SSH-":
+                return
         if time.monotonic() > deadline:
             raise NodeError(f"{name}: its sshd does not answer at {address} port {SSH_PORT} within {timeout:g} s")
         time.sleep(0.05)

@@ -26,7 +26,7 @@ RESULTS_SCHEMA = "gpufabric.nccl/results/v1"
 #: From best to worst.
 VERDICTS = ("pass", "unchecked", "incomplete", "fail")
 
-COLUMNS = tuple("size count type redop root time algbw busbw #wrong time algbw busbw #wrong".split())
+COLUMNS = ("size", "count", "type", "redop", "root", *("time", "algbw", "busbw", "#wrong") * 2)
 
 #: The two halves of a row, as the document and as people call them.
 PLACEMENTS = {"out_of_place": "out-of-place", "in_place": "in-place"}
@@ -39,7 +39,7 @@ _TYPES = (
 _NUMBER = r"\d{1,19}(?:\.\d{0,19})?(?:e[+-]?\d{1,2})?"
 _HALF = rf" ({_NUMBER}) ({_NUMBER}) ({_NUMBER}) ({_NUMBER}|N/A)"
 _ROW = re.compile(rf"(\d{{1,19}}) (\d{{1,19}}) ([a-z]\w*) ([a-z]\w*) (-?\d{{1,9}}){_HALF}{_HALF}\Z")
-_ROW_BEGIN = re.compile(rf"\b\d+\s+\d+\s+(?:{'|'.join(_TYPES)})\b")
+_ROW_BEGIN = re.compile(rf"\d\s+\d+\s+(?:{'|'.join(_TYPES)})\b")
 _TAG = re.compile(r"\[[\w.@-]+,\d+\]<std(?:out|err)>:")
 
 # The lines of a test other than rows, in the order in which they are printed.
@@ -118,8 +118,9 @@ def parse_row(line: str) -> dict[str, t.Any] | None:
 
 
 def add_problems(document: t.Mapping[str, t.Any], problems: t.Iterable[Problem]) -> dict[str, t.Any]:
-    """The document with further problems, and the verdict that follows."""
-    entries = [*document["problems"], *(problem.as_dict() for problem in problems)]
+    """The document with the problems that it does not have yet, and the verdict that follows."""
+    known = document["problems"]
+    entries = [*known, *(entry for entry in (problem.as_dict() for problem in problems) if entry not in known)]
     if any(entry["severity"] == "error" for entry in entries):
         verdict = "fail"
     elif not document["complete"]:
@@ -147,8 +148,9 @@ def placement_problems(
     ``expected_hosts`` are their number, or their names as ``hostname`` prints them; a domain is ignored.
     """
     ranks = document["ranks"]
-    if any(entry["id"] == "mpi-missing" for entry in document["problems"]):
-        return []
+    separate_runs = [Problem(**entry) for entry in document["problems"] if entry["id"] == "mpi-missing"]
+    if separate_runs:
+        return separate_runs
     hosts = list(dict.fromkeys(_short(rank["host"]) for rank in ranks))
     listing = _listing(
         f"{count} on {host}" for host, count in collections.Counter(_short(r["host"]) for r in ranks).items()
@@ -336,7 +338,8 @@ class _Test:
                 id="rows-lost",
                 severity="warning",
                 cause=f"Rows of the table that are torn and were left out: {self.lost_rows}.",
-                cure="Keep NCCL's log out of the program's output: set NCCL_DEBUG_FILE, or NCCL_DEBUG to VERSION or WARN.",
+                cure="Keep NCCL's log out of the program's output: set NCCL_DEBUG_FILE, or NCCL_DEBUG to VERSION or WARN."
+                " Where the output ends early, its last row is torn too.",
                 evidence=self.lost_evidence,
             )
         numbers = {rank["rank"] for rank in self.ranks}

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import collections
+import shlex
 import textwrap
 import typing as t
 
@@ -168,7 +169,7 @@ def _name(document: t.Mapping[str, t.Any]) -> str:
 
 def _tool(document: t.Mapping[str, t.Any]) -> str:
     tool = document["tool"]
-    words = [tool["name"], tool["version"]]
+    words = [tool["name"] or "unknown tool", tool["version"]]
     return " ".join(word for word in words if word) + (f", NCCL {tool['nccl_version']}" if tool["nccl_version"] else "")
 
 
@@ -249,11 +250,22 @@ def _markdown_test(index: int, document: t.Mapping[str, t.Any]) -> t.Iterator[st
     if document["ranks"]:
         yield "Hosts:"
         yield _markdown_table(["host", "ranks", "devices"], _host_lines(document["ranks"]), left=("host", "devices"))
-    settings = {**document["config"], **document["points"], **document["env"]}
-    lines = [[name, str(value)] for name, value in settings.items() if value is not None]
+    lines = _setting_lines({**document["config"], **document["points"], **document["env"]})
     if lines:
         yield "Settings:"
         yield _markdown_table(["setting", "value"], lines, left=("setting", "value"))
+
+
+def _setting_lines(settings: t.Mapping[str, t.Any]) -> list[list[str]]:
+    lines = []
+    for name, value in settings.items():
+        if isinstance(value, t.Mapping):
+            lines += _setting_lines(value)
+        elif isinstance(value, (list, tuple)):
+            lines.append([name, " ".join(shlex.quote(str(item)) for item in value)])
+        elif value is not None:
+            lines.append([name, str(value)])
+    return lines
 
 
 def _host_lines(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> list[list[str]]:

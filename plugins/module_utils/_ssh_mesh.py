@@ -95,6 +95,25 @@ def _parse_peer(option: str, value: t.Mapping[str, t.Any], complete: bool) -> Pe
     return Peer(address, port, value["user"], tuple(host_keys), value["client_public_key"], sources)
 
 
+#: What one node must know of another, of what sshd_instance returns.
+_PEER_KEYS = ("address", "port", "user", "host_public_keys", "client_public_key", "run_dir", "hostname")
+
+
+def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
+    """The peers of a run from what sshd_instance returned on each, with their names in the inventory.
+
+    Raises OptionError where there are none, or one has no result.
+    """
+    if not names:
+        raise OptionError("gpufabric_hosts", list(names), "at least one host of the play")
+    for name, result in zip(names, results):
+        if "address" not in result:
+            raise OptionError("gpufabric_hosts", name, "hosts of the play that have a private sshd; this one has none")
+    return [
+        {"name": name, **{key: result[key] for key in _PEER_KEYS}} for name, result in zip(names, results)
+    ]
+
+
 def render_known_hosts(peers: t.Iterable[Peer]) -> str:
     """The text of known_hosts. A port of 22 stands without brackets there (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
     return "".join(

@@ -206,15 +206,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     options = dict(module.params)
-    state = options.pop("state")
+    present = options.pop("state") == "present"
     options["cap_add"] = tuple(options["cap_add"])
     try:
         options["state_dir"] = state_directory(options["run_id"], options["state_dir"])
         nodes = LocalNodes(options["run_id"], options["state_dir"])
-        if state == "present":
-            result = nodes.present(Settings(**options), module.check_mode)
-        else:
-            result = nodes.absent(module.check_mode)
+        result = nodes.present(Settings(**options), module.check_mode) if present else nodes.absent(module.check_mode)
     except GpufabricError as error:
         module.fail_json(msg=str(error))
     module.exit_json(podman=nodes.podman, **result)

@@ -307,7 +307,7 @@ def input_table(op: str, ranks: int, seed: int) -> np.ndarray:
     """The values that the ranks send: int64[ranks, PERIOD], others for another seed."""
     rank = np.arange(ranks)[:, None]
     index = np.arange(PERIOD)[None, :]
-    small = (rank + index + seed) % 3
+    small = (rank * (index % 7) + index + seed) % 3  # not the same sum or product at every element
     if op in ("sum", "avg"):
         return np.where((rank - index) % ranks < ADDENDS, 1 + small, 0)
     if op == "prod":
@@ -545,7 +545,7 @@ def open_new(path: str) -> t.TextIO | None:
     while True:
         candidate = path if number < 0 else f"{path}.{number}"
         try:
-            file = open(candidate, "x", encoding="utf-8")
+            file = open(candidate, "x", encoding="utf-8")  # noqa: SIM115 the caller closes it
         except FileExistsError:
             number += 1
         except OSError:

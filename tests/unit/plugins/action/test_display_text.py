@@ -9,7 +9,7 @@ from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
-from ansible.plugins.loader import connection_loader
+from ansible.plugins.connection.local import Connection
 from ansible_collections.gpufabric.nccl.plugins.action.display_text import ActionModule
 
 TABLE = 'first "line"\n  second line\n'
@@ -21,8 +21,7 @@ def run(arguments, **keywords):
     for name, value in keywords.items():
         setattr(task, name, value)
     context = PlayContext()
-    connection = connection_loader.get("ansible.builtin.local", context)
-    return ActionModule(task, connection, context, DataLoader(), None, None).run(task_vars={})
+    return ActionModule(task, Connection(context), context, DataLoader(), None, None).run(task_vars={})
 
 
 @pytest.mark.parametrize("check_mode", [False, True])
@@ -38,5 +37,5 @@ def test_no_log_shows_nothing(capsys):
 
 @pytest.mark.parametrize("arguments", [{}, {"text": TABLE, "msg": "x"}])
 def test_arguments_are_checked(arguments):
-    with pytest.raises(AnsibleError, match="missing required arguments: text|Unsupported parameters.*: msg"):
+    with pytest.raises(AnsibleError, match=r"missing required arguments: text|Unsupported parameters.*: msg"):
         run(arguments)

@@ -77,13 +77,16 @@ def test_table_of_a_test_without_rows():
 
 
 def test_markdown():
-    lines = results_markdown([*NCCL, *CUT, {**CPU[0], "points": {"NCCL_ALGO": "Ring"}}]).splitlines()
+    lines = results_markdown(
+        [*NCCL, *CUT, {**CPU[0], "points": {"argv": ["a b", "-c"], "env": {"NCCL_ALGO": "Ring"}}}]
+    ).splitlines()
     assert lines[:3] == ["# Benchmark report", "", "Verdict over 3 tests: **incomplete**"]
     assert f"> **Not NCCL.** {CPU_NOTE} This goes for the tests whose tool is `cpu`." in lines
     nccl = "| 1 | all_reduce | nccl-tests 2.17.6, NCCL 2.28.7 | 16 | 2 | 346.97 | 1 GiB | 124.44 | 0 | **pass** |"
     assert nccl in lines
     assert "| 1 GiB | 5802.4 | 185.05 | 346.97 | 0 | 5811.7 | 184.76 | 346.42 | 0 |" in lines
     assert "| g2 | 8 | 8 x NVIDIA H100 80GB HBM3 |" in lines
+    assert "| argv | 'a b' -c |" in lines
     assert "| NCCL_ALGO | Ring |" in lines
     assert "### 2. all_reduce: warning `output-cut`" in lines
     assert (

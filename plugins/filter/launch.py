@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filters between the steps of the role nccl_benchmark."""
-
 from __future__ import annotations
 
 import functools
@@ -12,6 +10,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import complete_results, plan_benchmark
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import named_peers
 
 
 def _reporting(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
@@ -28,11 +27,12 @@ def _reporting(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
 
 
 class FilterModule:
-    """The filters."""
+    """Filters between the steps of the roles key_exchange and nccl_benchmark."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """By name."""
         return {
+            "peers": _reporting(named_peers),
             "benchmark_plan": _reporting(plan_benchmark),
             "benchmark_results": _reporting(complete_results),
         }

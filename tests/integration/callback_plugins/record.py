@@ -1,0 +1,54 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: record
+type: aggregate
+short_description: Write each result as a line of JSON, for tests
+description:
+  - Writes to the file that E(GPUFABRIC_RECORD) names.
+"""
+
+import json
+import os
+
+from ansible.plugins.callback import CallbackBase
+
+
+class CallbackModule(CallbackBase):
+    """Writes ``host`` (where it ran), ``task``, ``action``, ``status`` and ``result`` of each result."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "record"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self):
+        super().__init__()
+        path = os.environ.get("GPUFABRIC_RECORD")
+        self.disabled = path is None
+        self._file = open(path, "a", encoding="utf-8") if path else None  # noqa: SIM115  # as long as the play
+
+    def _write(self, status, result):
+        delegated = result._result.get("_ansible_delegated_vars") or {}
+        record = {
+            "host": delegated.get("ansible_delegated_host", result._host.get_name()),
+            "task": result._task.get_name(),
+            "action": result._task.action,
+            "status": status,
+            "result": {**json.loads(self._dump_results(result._result)), "failed": status == "failed"},
+        }
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+
+    def v2_runner_on_ok(self, result):
+        self._write("ok", result)
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        self._write("failed", result)
+
+    def v2_runner_on_unreachable(self, result):
+        self._write("unreachable", result)

@@ -1,0 +1,190 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Real nodes for the tests: containers of this machine's own file system, reached by ssh, as bare metal is."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import typing as t
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+#: Tasks with these actions run on the controller and cost a worker nothing.
+CONTROLLER_ACTIONS = {
+    "ansible.builtin.add_host",
+    "ansible.builtin.assert",
+    "ansible.builtin.fail",
+    "ansible.builtin.import_tasks",
+    "ansible.builtin.include_role",
+    "ansible.builtin.include_tasks",
+    "ansible.builtin.set_fact",
+    "ansible.builtin.validate_argument_spec",
+    "gpufabric.nccl.display_text",
+}
+
+
+@dataclasses.dataclass
+class Played:
+    """What came of an ansible-playbook command. ``records``: as the callback ``record`` writes them."""
+
+    returncode: int
+    output: str
+    records: list[dict[str, t.Any]]
+
+    def result(self, host: str | None = None, action: str | None = None) -> dict[str, t.Any]:
+        """The last result of a host and an action."""
+        found = [
+            record["result"]
+            for record in self.records
+            if host in (None, record["host"]) and action in (None, record["action"])
+        ]
+        assert found, self.output
+        return found[-1]
+
+    def executions(self, host: str) -> list[str]:
+        """The tasks that ran something on a host."""
+        return [
+            record["task"]
+            for record in self.records
+            if record["host"] == host and record["action"] not in CONTROLLER_ACTIONS
+        ]
+
+    def changed(self) -> list[str]:
+        """The tasks that changed something, each as ``HOST: TASK``."""
+        return [f"{record['host']}: {record['task']}" for record in self.records if record["result"].get("changed")]
+
+
+class Player:
+    """Runs playbooks and modules from the working tree."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self._directory = directory
+        self._numbers = itertools.count()
+
+    def playbook(self, playbook: str | list[dict], *arguments: str, **variables: t.Any) -> Played:
+        """Run a playbook, by its name or as data."""
+        number = next(self._numbers)
+        if not isinstance(playbook, str):
+            path = self._directory / f"{number}.yml"
+            path.write_text(yaml.safe_dump(playbook, sort_keys=False))
+            playbook = str(path)
+        record = self._directory / f"{number}.jsonl"
+        environment = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_CALLBACK_PLUGINS": str(pathlib.Path(__file__).parent / "callback_plugins"),
+            "ANSIBLE_CALLBACKS_ENABLED": "record",
+            "ANSIBLE_NOCOLOR": "1",
+            "GPUFABRIC_RECORD": str(record),
+        }
+        done = subprocess.run(
+            ["ansible-playbook", playbook, *arguments, "-e", json.dumps(variables)],
+            cwd=self._directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+        )
+        lines = record.read_text().splitlines() if record.exists() else []
+        return Played(done.returncode, done.stdout, [json.loads(line) for line in lines])
+
+
+class Nodes:
+    """Nodes that run."""
+
+    def __init__(self, player: Player, run_id: str, names: list[str], addresses: dict[str, str], state_dir: str) -> None:
+        self._player = player
+        self.run_id = run_id
+        self.names = names
+        self.addresses = addresses
+        self.inventory = f"{state_dir}/inventory.yml"
+
+    def shell(self, node: str, command: str, check: bool = True, user: str = "root") -> subprocess.CompletedProcess[str]:
+        """Run a shell command in a node, without Ansible."""
+        argv = ["podman", "exec", "--user", user, f"gpufabric-{self.run_id}-{node}", "bash", "-c", command]
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        assert not check or done.returncode == 0, f"{shlex.join(argv)}: {done.stdout}{done.stderr}"
+        return done
+
+    def playbook(self, playbook: str | list[dict], *arguments: str, **variables: t.Any) -> Played:
+        """Run a playbook on the nodes."""
+        return self._player.playbook(playbook, "-i", self.inventory, *arguments, **variables)
+
+    def modules(
+        self, calls: list[tuple[str, dict]], *options: str, hosts: str = "g1", **keywords: t.Any
+    ) -> list[dict[str, t.Any]]:
+        """Run modules on one node, one after the other, also where one fails; the result of each.
+
+        ``keywords``: of the play, such as become.
+        """
+        tasks = [{f"gpufabric.nccl.{name}": arguments, "ignore_errors": True} for name, arguments in calls]
+        played = self.playbook([{"hosts": hosts, "gather_facts": False, **keywords, "tasks": tasks}], *options)
+        assert len(played.records) == len(calls), played.output
+        return [record["result"] for record in played.records]
+
+    def module(self, name: str, arguments: dict, *options: str, hosts: str = "g1", **keywords: t.Any) -> dict[str, t.Any]:
+        """Run one module on one node; its result."""
+        return self.modules([(name, arguments)], *options, hosts=hosts, **keywords)[0]
+
+
+@pytest.fixture(scope="session")
+def player(tmp_path_factory: pytest.TempPathFactory) -> Player:
+    """Runs playbooks."""
+    return Player(tmp_path_factory.mktemp("plays"))
+
+
+@pytest.fixture(scope="session")
+def make_nodes(player: Player) -> t.Iterator[t.Callable[[int], Nodes]]:
+    """Starts nodes; all are removed at the end, however the tests end."""
+    started = []
+    numbers = itertools.count(100)
+
+    def start(count: int) -> Nodes:
+        number = next(numbers)
+        variables = {
+            "gpufabric_run_id": f"test{number}",
+            "local_nodes_count": count,
+            "local_nodes_control_subnet": f"10.66.{number}.0/24",
+            "local_nodes_data_subnet": f"192.168.{number}.0/24",
+        }
+        started.append(variables)
+        role = {"hosts": "localhost", "connection": "local", "gather_facts": False, "roles": ["gpufabric.nccl.local_nodes"]}
+        played = player.playbook([role], **variables)
+        assert played.returncode == 0, played.output
+        nodes = played.result(action="gpufabric.nccl.local_nodes")["nodes"]
+        names = [node["name"] for node in nodes]
+        addresses = {node["name"]: node["control_address"] for node in nodes}
+        run_id = variables["gpufabric_run_id"]
+        return Nodes(player, run_id, names, addresses, f"/run/gpufabric-local/{run_id}")
+
+    yield start
+    teardown = {"name": "gpufabric.nccl.local_nodes", "tasks_from": "teardown"}
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False}
+    for variables in started:
+        played = player.playbook([{**play, "tasks": [{"ansible.builtin.include_role": teardown}]}], **variables)
+        assert played.returncode == 0, played.output
+
+
+@pytest.fixture(scope="session")
+def nodes(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
+    """Four nodes for tests that leave them as they were."""
+    return make_nodes(4)
+
+
+@pytest.fixture
+def fresh_nodes(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
+    """Two nodes of the test's own, which it may break."""
+    return make_nodes(2)

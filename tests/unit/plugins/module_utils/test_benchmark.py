@@ -1,0 +1,161 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import (
+    choose_backend,
+    complete_results,
+    control_network,
+    plan_benchmark,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+
+SETTINGS = {
+    "backend": "auto",
+    "collectives": ["all_reduce"],
+    "launcher": None,
+    "ranks_per_node": None,
+    "min_bytes": "8",
+    "max_bytes": "4M",
+    "step_factor": 2,
+    "iterations": 20,
+    "warmup_iterations": 1,
+    "check": True,
+    "extra_args": [],
+    "env": {},
+}
+
+
+def node(number, gpus=0):
+    found = {
+        "interfaces": [
+            {"name": "net1", "mtu": 1500, "addresses": [f"192.168.0.{number}/24"]},
+            {"name": "eth0", "mtu": 1500, "addresses": [f"10.0.0.{number}/24"]},
+        ],
+        "gpus": {"vendor": "nvidia" if gpus else "none", "count": gpus, "names": []},
+        "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
+        "benchmarks": {"directory": "/opt/nccl-tests", "programs": ["all_reduce_perf"]} if gpus else None,
+        "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1.4", "numpy": "1.24.2"},
+    }
+    return copy.deepcopy(found)
+
+
+def nodes(gpus=0):
+    return {f"g{number}": node(number, gpus) for number in (1, 2, 3)}
+
+
+PEERS = [{"name": f"g{number}", "address": f"10.0.0.{number}", "run_dir": "/run/gpufabric/x"} for number in (1, 2, 3)]
+
+
+def test_auto_takes_nccl_where_all_have_it():
+    plan = plan_benchmark(nodes(gpus=8), PEERS, SETTINGS)
+    assert plan["backend"] == "nccl"
+    assert [host["slots"] for host in plan["hosts"]] == [8, 8, 8]
+    assert plan["points"][0]["argv"][:3] == ["/opt/nccl-tests/all_reduce_perf", "-b", "8"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda found: found["g2"]["gpus"].update(count=0), "no GPU on g2"),
+        (lambda found: found["g3"].update(benchmarks=None), "no all_reduce_perf on g3"),
+    ],
+)
+def test_auto_falls_back_to_cpu_and_says_why(change, reason):
+    found = nodes(gpus=8)
+    change(found)
+    plan = plan_benchmark(found, PEERS, SETTINGS)
+    assert (plan["backend"], plan["reason"]) == ("cpu", reason)
+    assert [host["slots"] for host in plan["hosts"]] == [1, 1, 1]
+    with pytest.raises(NodeError, match=reason):
+        plan_benchmark(found, PEERS, {**SETTINGS, "backend": "nccl"})
+
+
+def test_auto_without_any_gpu_names_no_single_host():
+    assert choose_backend("auto", nodes(), ["all_reduce"])[1].startswith("no GPU on any worker")
+
+
+def test_launcher_comes_first():
+    plan = plan_benchmark(nodes(), PEERS, {**SETTINGS, "launcher": "g3"})
+    assert [host["name"] for host in plan["hosts"]] == ["g3", "g1", "g2"]
+    assert plan["cpu_program"] in plan["points"][0]["argv"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda found: found["g2"].update(mpi=None), "g2: mpirun is not on this node"),
+        (lambda found: found["g2"]["mpi"].update(version="5.0.11"), "4.1.4 in /usr on g1, g3; 5.0.11 in /usr on g2"),
+        (lambda found: found["g2"]["mpi"].update(prefix="/opt/m"), "4.1.4 in /opt/m on g2"),
+        (lambda found: found["g2"]["python"].update(mpi4py=None), "g2: /usr/bin/python3 has no mpi4py"),
+        (lambda found: found["g2"]["python"].update(executable="/usr/bin/python3.9"), "/usr/bin/python3.9 on g2"),
+        (lambda found: found["g2"].update(interfaces=[]), "g2: no interface of it has the address 10.0.0.2"),
+    ],
+)
+def test_names_the_host_at_fault(change, words):
+    found = nodes()
+    change(found)
+    with pytest.raises(NodeError) as error:
+        plan_benchmark(found, PEERS, SETTINGS)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({"launcher": "g9"}, "nccl_benchmark_launcher"),
+        ({"collectives": []}, "nccl_benchmark_collectives"),
+        ({"collectives": ["all_redcue"]}, "nccl_benchmark_collectives"),
+        ({"backend": "nccl", "ranks_per_node": 9}, "nccl_benchmark_ranks_per_node"),
+    ],
+)
+def test_refuses(changes, option):
+    with pytest.raises(OptionError, match=f"^{option}: "):
+        plan_benchmark(nodes(gpus=8), PEERS, {**SETTINGS, **changes})
+
+
+def test_control_network_by_name_or_by_subnet():
+    addresses = {peer["name"]: peer["address"] for peer in PEERS}
+    found = nodes()
+    assert control_network(found, addresses) == "eth0"
+    found["g2"]["interfaces"][1]["name"] = "ens3"
+    assert control_network(found, addresses) == "10.0.0.0/24"
+    found["g2"]["interfaces"][1]["addresses"] = ["10.0.0.2/25"]
+    with pytest.raises(NodeError, match="g2 ens3 10.0.0.0/25"):
+        control_network(found, addresses)
+
+
+def outcome(**changes):
+    values = {"status": "finished", "exit_status": 0, "duration": 1.0, "stdout_path": "/x/1/stdout", "problems": []}
+    return {**values, **changes}
+
+
+POINT = {"name": "all_reduce", "argv": ["all_reduce_perf"], "env": {"NCCL_ALGO": "Ring"}}
+DOCUMENT = {"complete": True, "summary": {"checked": True}, "problems": [], "verdict": "pass"}
+
+
+def test_complete_results_keeps_a_good_one():
+    (document,) = complete_results([POINT], [outcome()], [[DOCUMENT]], "")
+    assert document["verdict"] == "pass" and document["points"]["env"] == {"NCCL_ALGO": "Ring"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [({"status": "failed", "exit_status": 255}, "run-failed"), ({"status": "timeout", "exit_status": None}, "run-timeout")],
+)
+def test_complete_results_explains_a_point_without_result(changes, problem):
+    (document,) = complete_results([POINT], [outcome(**changes)], [[]], "ssh: Connection refused")
+    assert document["verdict"] == "fail" and document["rows"] == []
+    assert [entry["id"] for entry in document["problems"]] == [problem]
+    assert document["problems"][0]["evidence"] == "ssh: Connection refused"
+
+
+def test_complete_results_does_not_explain_twice():
+    wrong = {"id": "wrong-values", "severity": "error", "cause": "", "cure": "", "host": None, "evidence": ""}
+    (document,) = complete_results([POINT], [outcome(status="failed", exit_status=7)], [[{**DOCUMENT, "problems": [wrong]}]], "")
+    assert [entry["id"] for entry in document["problems"]] == ["wrong-values"]

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
+    Process,
+    ancestors,
+    descendants,
+    end,
+    find_program,
+    has_variable,
+    parse_stat,
+    read_processes,
+    run,
+    stamped,
+)
+
+TREE = {pid: Process(pid, parent, 0, ()) for pid, parent in ((1, 0), (10, 1), (11, 10), (12, 11), (20, 1))}
+
+
+def test_parse_stat_survives_a_strange_name():
+    assert parse_stat("42 (a) b (c)) S 7 42 42 0") == ("S", 7)
+
+
+def test_descendants_and_ancestors():
+    assert descendants(TREE, 10) == {10, 11, 12}
+    assert descendants(TREE, 99) == set()
+    assert ancestors(TREE, 12) == {12, 11, 10, 1}
+
+
+def test_has_variable_matches_whole_values_only():
+    environ = b"PATH=/bin\0GPUFABRIC_RUN_ID=night\0"
+    assert has_variable(environ, "GPUFABRIC_RUN_ID", "night")
+    assert not has_variable(environ, "GPUFABRIC_RUN_ID", "nigh")
+    assert not has_variable(environ, "RUN_ID", "night")
+
+
+@pytest.fixture
+def sleeper():
+    """A process that ignores TERM and carries a mark, as a stubborn rank does."""
+    program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], env={**os.environ, "GPUFABRIC_TEST": "sleeper"}, stdout=subprocess.PIPE
+    )
+    process.stdout.readline()
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_stamped_finds_it_and_not_the_caller(sleeper, monkeypatch):
+    monkeypatch.setenv("GPUFABRIC_TEST", "sleeper")
+    assert stamped(read_processes(), "GPUFABRIC_TEST", "sleeper") == {sleeper.pid}
+
+
+def test_end_kills_what_ignores_term(sleeper):
+    end(lambda: {sleeper.pid} & set(read_processes()), grace=0.1)
+    assert sleeper.wait() == -signal.SIGKILL
+
+
+def test_a_process_that_has_ended_is_none(sleeper):
+    sleeper.kill()
+    while sleeper.pid in read_processes():
+        pass
+    assert os.path.isdir(f"/proc/{sleeper.pid}")  # It waits to be reaped.
+
+
+def test_run_reports_what_cannot_be_run():
+    with pytest.raises(NodeError, match="cannot run /nosuch"):
+        run(["/nosuch"])
+    with pytest.raises(NodeError, match="did not end within 0.1 s"):
+        run([sys.executable, "-c", "import time; time.sleep(9)"], timeout=0.1)
+
+
+def test_find_program_knows_roots_directories(monkeypatch):
+    monkeypatch.setenv("PATH", "/nosuch")
+    assert find_program("no-such-program") is None
+    assert find_program("ldconfig") is not None

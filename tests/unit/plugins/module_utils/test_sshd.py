@@ -1,0 +1,119 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import (
+    Instance,
+    SshdSettings,
+    config_values,
+    describe,
+    is_locked,
+    missing_privilege_separation_directory,
+    parse_version,
+    port_was_taken,
+    presented_keys,
+    render_config,
+)
+
+RUN_DIR = RunDir("nightly", "/run/gpufabric/nightly")
+
+
+def settings(**changes):
+    return SshdSettings(**{"address": "10.0.0.11", "user": "root", **changes})
+
+
+def test_config_lets_nobody_in_but_by_key():
+    lines = render_config(settings(), RUN_DIR, 48231, (9, 2)).splitlines()
+    assert {
+        "Port 48231",
+        "ListenAddress 10.0.0.11",
+        "HostKey /run/gpufabric/nightly/sshd/ssh_host_ed25519_key",
+        "AuthorizedKeysFile /run/gpufabric/nightly/sshd/authorized_keys",
+        "AllowUsers root",
+        "PermitRootLogin prohibit-password",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "UsePAM no",
+        "AcceptEnv LD_LIBRARY_PATH",
+    } <= set(lines)
+    assert [line for line in lines if line.startswith("ListenAddress")] == ["ListenAddress 10.0.0.11"]
+
+
+def test_options_of_the_user_come_first_since_sshd_takes_the_first():
+    lines = render_config(settings(extra_options={"LogLevel": "DEBUG"}), RUN_DIR, 1, (9, 2)).splitlines()
+    assert lines.index("LogLevel DEBUG") < lines.index("LogLevel VERBOSE")
+
+
+@pytest.mark.parametrize(("version", "expected"), [((9, 7), False), ((9, 8), True), ((10, 0), True)])
+def test_penalties_are_off_where_sshd_knows_them(version, expected):
+    assert ("PerSourcePenalties no" in render_config(settings(), RUN_DIR, 1, version)) is expected
+
+
+def test_config_reads_back():
+    config = render_config(settings(host_key_types=("ed25519", "rsa")), RUN_DIR, 48231, (9, 2))
+    assert Instance(config, None).port == 48231
+    assert len(config_values(config, "HostKey")) == 2
+    assert Instance(None, None).port == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({"port": -1}, "port"),
+        ({"port": 65536}, "port"),
+        ({"host_key_types": ()}, "host_key_types"),
+        ({"accept_env": ("A B",)}, "accept_env"),
+        ({"extra_options": {"permitrootlogin": "yes"}}, "extra_options"),
+        ({"extra_options": {"AcceptEnv": "*"}}, "extra_options"),
+        ({"extra_options": {"Bad Keyword": "x"}}, "extra_options"),
+        ({"extra_options": {"Banner": "x\nPermitRootLogin yes"}}, "extra_options.Banner"),
+        ({"extra_options": {"Banner": ""}}, "extra_options.Banner"),
+    ],
+)
+def test_refuses(changes, option):
+    with pytest.raises(OptionError) as error:
+        settings(**changes)
+    assert str(error.value).startswith(f"{option}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("OpenSSH_9.2p1 Debian-2+deb12u5, OpenSSL 3.0.15 3 Sep 2024", (9, 2)),
+        ("unknown option -- V\nOpenSSH_8.0p1, OpenSSL 1.1.1k  FIPS 25 Mar 2021\nusage: sshd", (8, 0)),
+        ("OpenSSH_10.0p2 Debian-7, OpenSSL 3.5.1", (10, 0)),
+        ("dropbear", (0, 0)),
+    ],
+)
+def test_parse_version(text, expected):
+    assert parse_version(text) == expected
+
+
+def test_what_sshd_says():
+    assert missing_privilege_separation_directory("Missing privilege separation directory: /run/sshd\r\n") == "/run/sshd"
+    assert missing_privilege_separation_directory("fine") is None
+    assert port_was_taken("error: Bind to port 22 on 0.0.0.0 failed: Address already in use.")
+    assert not port_was_taken("error: Bind to port 22 on 0.0.0.0 failed: Permission denied.")
+
+
+def test_presented_keys():
+    scan = "# 127.0.0.1:4022 SSH-2.0-OpenSSH_9.2p1\n[127.0.0.1]:4022 ssh-ed25519 AAAA\n"
+    assert presented_keys(scan) == {"ssh-ed25519 AAAA"}
+    assert presented_keys("") == set()
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"), [("!", True), ("!$6$hash", True), ("*", False), ("$6$hash", False), ("", False)]
+)
+def test_is_locked(field, expected):
+    assert is_locked(f"daemon:!:1::::::\nroot:{field}:19000:0:99999:7:::\n", "root") is expected
+
+
+def test_describe_shows_whether_it_runs():
+    assert describe(None, False) == ""
+    assert describe("Port 1\n", True) != describe("Port 1\n", False)
