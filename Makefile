@@ -128,7 +128,7 @@ bench: install ## time of a run against the same work without Ansible, and again
 
 .PHONY: lock
 lock: ## pin the newest versions of requirements-dev.txt in requirements.lock
-	@python3 -m venv build/uv
+	@python3 -m venv --clear build/uv
 	@build/uv/bin/pip install --quiet uv
 	@build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command "make lock" \
 	  requirements-dev.txt --output-file requirements.lock

@@ -12,5 +12,8 @@ import sys
 
 wheel = next(pathlib.Path(__file__).parent.glob("pip-*.whl"))
 sys.path.insert(0, str(wheel))
-sys.argv[1:] = ["install", *(argument for argument in sys.argv[1:] if argument not in ("--no-setuptools", "--no-wheel"))]
+sys.argv[1:] = [
+    "install",
+    *(argument for argument in sys.argv[1:] if argument not in ("--no-setuptools", "--no-wheel")),
+]
 runpy.run_module("pip", run_name="__main__", alter_sys=True)

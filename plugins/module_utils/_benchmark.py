@@ -35,8 +35,21 @@ COLLECTIVES = (
 
 Node = t.Mapping[str, t.Any]
 
-# Rank 0 runs on the launcher and is the only one that has the program; the others get it from there.
-_BOOTSTRAP = "BOOTSTRAP"
+# Rank 0 runs on the launcher, which alone has the program's file; it sends the text to the others. The first argument is
+# the file's path. A rank that cannot take part says so in one line and ends all, for the others would wait for it.
+_BOOTSTRAP = (
+    "import os,socket,sys;"
+    "sys.excepthook=lambda t,e,b:("
+    'print(f"gpufabric-cpu: {socket.gethostname()}: {e}"'
+    '+("" if issubclass(t,OSError) else "; install python3-mpi4py and python3-numpy"),file=sys.stderr,flush=True),'
+    "os._exit(1));"
+    "from mpi4py import MPI;"
+    "c=MPI.COMM_WORLD;"
+    "f=sys.argv.pop(1);"
+    "s=c.bcast(c.rank or open(f).read());"
+    "sys.argv[0]=f;"
+    'exec(compile(s,f,"exec"))'
+)
 
 
 def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequence[str]) -> tuple[str, str]:
@@ -86,7 +99,7 @@ def control_network(nodes: t.Mapping[str, Node], addresses: t.Mapping[str, str])
 def plan_benchmark(
     nodes: t.Mapping[str, Node], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
-    """What to run: ``backend``, ``reason``, ``launcher``, ``hosts`` of the hostfile, ``control`` network, ``cpu_program``, ``points``.
+    """What to run: ``backend``, ``reason``, ``launcher``, ``hosts`` of the hostfile, ``control`` network, ``cpu_program``, ``mca``, ``points``.
 
     ``nodes``: what mpi_node_info found, by inventory name. ``peers``: as key_exchange made them, each with its ``name``.
     ``settings``: the role's variables without their prefix. Raises GpufabricError, which names the host at fault.
@@ -120,6 +133,8 @@ def plan_benchmark(
             for name, node in nodes.items()
         ],
         "cpu_program": cpu_program,
+        # Ranks that wait would keep the others off the CPUs where nodes share these.
+        "mca": {"mpi_yield_when_idle": "1"} if backend == "cpu" else {},
         "points": [_point(name, backend, nodes[launcher], cpu_program, settings) for name in settings["collectives"]],
     }
 

@@ -182,11 +182,6 @@ class Instance:
         return describe(self.config, self.pid is not None)
 
 
-def describe(self) -> str:
-        """Its state as text, for a diff."""
-        return describe(self.config, self.pid is not None)
-
-
 def describe(config: str | None, running: bool) -> str:
     """The state of an sshd as text, for a diff."""
     return "" if config is None else f"# {'running' if running else 'not running'}\n{config}"

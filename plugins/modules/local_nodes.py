@@ -58,12 +58,12 @@ options:
     type: str
   control_subnet:
     description:
-      - IPv4 subnet of O(control_network). Node number I(i) gets the address 10 + I(i) of it.
+      - IPv4 subnet of O(control_network). Node number V(1) gets its address number V(11), and so on.
       - Required if O(state=present).
     type: str
   data_subnet:
     description:
-      - IPv4 subnet of O(data_network). Node number I(i) gets the address 10 + I(i) of it.
+      - IPv4 subnet of O(data_network). Node number V(1) gets its address number V(11), and so on.
       - Required if O(state=present).
     type: str
   cap_add:

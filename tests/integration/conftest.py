@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import typing as t
@@ -123,21 +124,72 @@ class Nodes:
         """Run a playbook on the nodes."""
         return self._player.playbook(playbook, "-i", self.inventory, *arguments, **variables)
 
+    def benchmark(self, report_dir: pathlib.Path, *arguments: str, **variables: t.Any) -> Played:
+        """Run the playbook bare_metal over the nodes, with small sizes; its report goes to a directory of this machine."""
+        small = {"nccl_benchmark_max_bytes": "64K", "nccl_benchmark_iterations": 3, "report_dir": str(report_dir)}
+        return self.playbook("gpufabric.nccl.bare_metal", *arguments, **{**small, **variables})
+
     def modules(
         self, calls: list[tuple[str, dict]], *options: str, hosts: str = "g1", **keywords: t.Any
     ) -> list[dict[str, t.Any]]:
         """Run modules on one node, one after the other, also where one fails; the result of each.
 
-        ``keywords``: of the play, such as become.
+        A name with a dot is a module of another collection. ``keywords``: of the play, such as become.
         """
-        tasks = [{f"gpufabric.nccl.{name}": arguments, "ignore_errors": True} for name, arguments in calls]
-        played = self.playbook([{"hosts": hosts, "gather_facts": False, **keywords, "tasks": tasks}], *options)
-        assert len(played.records) == len(calls), played.output
-        return [record["result"] for record in played.records]
+        return self._tasks([_task(name, arguments) for name, arguments in calls], *options, hosts=hosts, **keywords)
 
     def module(self, name: str, arguments: dict, *options: str, hosts: str = "g1", **keywords: t.Any) -> dict[str, t.Any]:
         """Run one module on one node; its result."""
         return self.modules([(name, arguments)], *options, hosts=hosts, **keywords)[0]
+
+    def predicted(self, calls: list[tuple[str, dict]], hosts: str = "g1", **keywords: t.Any) -> list[dict[str, t.Any]]:
+        """Run each call in check mode and for real, and both once more; the result of each first real run.
+
+        Fails unless the first check says what the run after it does, and the second pair changes nothing.
+        """
+        modes = (True, False, True, False)
+        tasks = [{**_task(name, arguments), "check_mode": mode} for name, arguments in calls for mode in modes]
+        results = self._tasks(tasks, "--diff", hosts=hosts, **keywords)
+        real = []
+        for index, call in enumerate(calls):
+            check, run, *again = results[index * len(modes) : (index + 1) * len(modes)]
+            assert not run["failed"], (call, run)
+            assert check["changed"] == run["changed"], (call, check, run)
+            assert check["diff"] == run["diff"], (call, check, run)
+            assert not any(result["failed"] or result["changed"] for result in again), (call, again)
+            real.append(run)
+        return real
+
+    def state(self, node: str) -> dict[str, list[str]]:
+        """What runs on a node, what listens there and what was written there, but for Ansible's own connection."""
+        rows = [line.split(None, 2) for line in self.shell(node, "ps -e -o pid=,ppid=,args=").stdout.splitlines()]
+        parents = {pid: parent for pid, parent, _command in rows}
+        system = next(pid for pid, parent, command in rows if parent == "1" and "/etc/local-node/sshd_config" in command)
+
+        def counts(pid: str) -> bool:
+            parent = parents.get(pid, "0")
+            return pid in ("1", system) or (parent not in ("0", system) and counts(parent))
+
+        mounts = self.shell(node, "cat /proc/self/mountinfo").stdout
+        # The root file system is this machine's: only what the node wrote over it is the node's own.
+        written = re.search(r" / / .*upperdir=([^ ,]+)", mounts).group(1)
+        find = ["find", written, "-printf", "/%P %y %m %s\n"]
+        files = subprocess.run(find, stdout=subprocess.PIPE, text=True, check=True).stdout
+        files += self.shell(node, r"find /run /tmp /dev/shm -xdev -printf '%p %y %m %s\n'").stdout
+        return {
+            "processes": [f"{pid} {command}" for pid, _parent, command in rows if counts(pid)],
+            "listeners": sorted(self.shell(node, "ss -Hlntu").stdout.splitlines()),
+            "files": sorted(line.replace(written, "", 1) for line in files.splitlines()),
+        }
+
+    def _tasks(self, tasks: list[dict], *options: str, hosts: str, **keywords: t.Any) -> list[dict[str, t.Any]]:
+        played = self.playbook([{"hosts": hosts, "gather_facts": False, **keywords, "tasks": tasks}], *options)
+        assert len(played.records) == len(tasks), played.output
+        return [record["result"] for record in played.records]
+
+
+def _task(name: str, arguments: dict | str) -> dict[str, t.Any]:
+    return {name if "." in name else f"gpufabric.nccl.{name}": arguments, "ignore_errors": True}
 
 
 @pytest.fixture(scope="session")
@@ -150,7 +202,7 @@ def player(tmp_path_factory: pytest.TempPathFactory) -> Player:
 def make_nodes(player: Player) -> t.Iterator[t.Callable[[int], Nodes]]:
     """Starts nodes; all are removed at the end, however the tests end."""
     started = []
-    numbers = itertools.count(100)
+    numbers = itertools.count(int(os.environ.get("GPUFABRIC_TEST_FIRST", "100")))
 
     def start(count: int) -> Nodes:
         number = next(numbers)
@@ -182,6 +234,12 @@ def make_nodes(player: Player) -> t.Iterator[t.Callable[[int], Nodes]]:
 def nodes(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
     """Four nodes for tests that leave them as they were."""
     return make_nodes(4)
+
+
+@pytest.fixture(scope="session")
+def breakable(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
+    """One node that tests break, each in its own way, and mend."""
+    return make_nodes(1)
 
 
 @pytest.fixture

@@ -14,12 +14,13 @@ description:
 
 import json
 import os
+import time
 
 from ansible.plugins.callback import CallbackBase
 
 
 class CallbackModule(CallbackBase):
-    """Writes ``host`` (where it ran), ``task``, ``action``, ``status`` and ``result`` of each result."""
+    """Writes ``host`` (where it ran), ``task``, ``action``, ``status``, ``time`` and ``result`` of each result."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -39,8 +40,12 @@ class CallbackModule(CallbackBase):
             "task": result._task.get_name(),
             "action": result._task.action,
             "status": status,
+            "time": time.time(),
             "result": {**json.loads(self._dump_results(result._result)), "failed": status == "failed"},
         }
+        # What is dumped for the screen lacks it.
+        if "diff" in result._result:
+            record["result"]["diff"] = result._result["diff"]
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()
 

@@ -1,0 +1,313 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import difflib
+import shlex
+import subprocess
+import time
+
+import pytest
+
+
+def sshd(run_id, **options):
+    """A call of the module."""
+    return "sshd_instance", {"run_id": run_id, **({"interface": "eth0"} if "state" not in options else {}), **options}
+
+
+def differences(result):
+    """The lines of a diff that are new and those that are gone."""
+    before, after = (result["diff"][side].splitlines() for side in ("before", "after"))
+    return [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+
+
+def presented(address, port):
+    """The host key that a port presents, as ``TYPE KEY``."""
+    argv = ["ssh-keyscan", "-t", "ed25519", "-p", str(port), address]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return " ".join(done.stdout.split()[1:])
+
+
+def running(nodes, command):
+    """The pids of a command on g1."""
+    return nodes.shell("g1", f"pgrep -xf {shlex.quote(command)}", check=False).stdout.split()
+
+
+def wait_for(condition):
+    """Wait until it is true; fails after 10 seconds."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ssh_to_itself(nodes, *results):
+    """Let g1 log in to its own private sshds; the ssh command of each."""
+    calls = [("ssh_mesh", {"run_id": result["run_dir"].rsplit("/", 1)[1], "peers": [result]}) for result in results]
+    meshes = nodes.modules(calls)
+    return [f"ssh -F {mesh['ssh_config']} {result['address']}" for mesh, result in zip(meshes, results)]
+
+
+def test_check_mode_predicts_and_a_second_run_changes_nothing(nodes):
+    started, accepted, moved, extended, stopped, again, _absent = nodes.predicted(
+        [
+            sshd("predict"),
+            sshd("predict", accept_env=["NCCL_*", "MY_*"]),
+            sshd("predict", accept_env=["NCCL_*", "MY_*"], port=18022),
+            sshd("predict", accept_env=["NCCL_*", "MY_*"], port=18022, extra_options={"MaxAuthTries": 3}),
+            sshd("predict", state="stopped"),
+            sshd("predict"),
+            sshd("predict", state="absent"),
+        ]
+    )
+    assert started["address"] == nodes.addresses["g1"] and started["user"] == "root" and started["hostname"] == "g1"
+    assert started["run_dir"] == "/run/gpufabric/predict"
+    # Each change is named, and nothing else is touched.
+    assert differences(accepted) == [
+        *("- AcceptEnv LD_LIBRARY_PATH", "- AcceptEnv OMPI_MCA_*", "- AcceptEnv PRTE_MCA_*", "- AcceptEnv PMIX_MCA_*"),
+        "+ AcceptEnv MY_*",
+    ] or sorted(differences(accepted)) == sorted(
+        [
+            *("- AcceptEnv LD_LIBRARY_PATH", "- AcceptEnv OMPI_MCA_*", "- AcceptEnv PRTE_MCA_*", "- AcceptEnv PMIX_MCA_*"),
+            "+ AcceptEnv MY_*",
+        ]
+    )
+    assert accepted["port"] == started["port"]
+    assert differences(moved) == [f"- Port {started['port']}", "+ Port 18022"] and moved["port"] == 18022
+    assert differences(extended) == ["+ MaxAuthTries 3"]
+    assert differences(stopped) == ["- # running", "+ # not running"]
+    # What was stopped comes back as it was, where the options leave that open.
+    assert again["port"] == 18022
+    runs = [started, accepted, moved, extended, again]
+    assert len({run["pid"] for run in runs}) == len(runs)
+    assert len({(*run["host_public_keys"], run["client_public_key"]) for run in runs}) == 1
+
+
+def test_a_second_run_returns_the_same_and_restarted_restarts(nodes):
+    first, second, restarted, _absent = nodes.modules(
+        [sshd("again"), sshd("again"), sshd("again", state="restarted", interface="eth0"), sshd("again", state="absent")]
+    )
+    assert {**second, "changed": True, "diff": None} == {**first, "diff": None} and not second["changed"]
+    assert restarted["changed"] and restarted["pid"] != first["pid"]
+    kept = ("address", "port", "host_public_keys", "client_public_key")
+    assert [restarted[key] for key in kept] == [first[key] for key in kept]
+
+
+THIEF = r"""#!/bin/sh
+# Between the choice of the port and sshd's bind, another sshd takes it, once.
+if [ "$1" = -D ] && [ ! -e /tmp/thief.pid ]; then
+    port=$(sed -n 's/^Port //p' "$3")
+    ssh-keygen -q -t ed25519 -N '' -f /tmp/thief_key
+    /usr/sbin/sshd -f /dev/null -h /tmp/thief_key -p "$port" -o PidFile=/tmp/thief.pid
+    until [ -s /tmp/thief.pid ]; do sleep 0.02; done
+    echo "$port" > /tmp/thief.port
+fi
+exec /usr/sbin/sshd "$@"
+"""
+
+
+def test_a_port_that_is_taken_meanwhile_is_another_programs(nodes):
+    before = nodes.state("g1")
+    thief = "kill $(cat /tmp/thief.pid); rm -f /tmp/thief*"
+    nodes.shell("g1", f"printf %s {shlex.quote(THIEF)} > /tmp/thief.sh; chmod +x /tmp/thief.sh")
+    try:
+        found, again = nodes.modules([sshd("taken", sshd_path="/tmp/thief.sh")] * 2)
+        stolen = int(nodes.shell("g1", "cat /tmp/thief.port").stdout)
+        assert found["changed"] and found["port"] != stolen
+        assert presented(found["address"], found["port"]) == found["host_public_keys"][0]
+        assert presented(found["address"], stolen) not in ("", found["host_public_keys"][0])
+        assert not again["changed"] and (again["port"], again["pid"]) == (found["port"], found["pid"])
+        # A port that the user insists on is not exchanged for another.
+        nodes.shell("g1", "kill $(cat /tmp/thief.pid); rm /tmp/thief.pid /tmp/thief_key*")
+        fixed = sshd("fixed", sshd_path="/tmp/thief.sh", port=18023)
+        refused, _absent = nodes.modules([fixed, sshd("taken", state="absent")])
+        assert refused["failed"] and refused["msg"].startswith("port: 18023 of 10.66.") and "\n" not in refused["msg"]
+    finally:
+        nodes.shell("g1", thief)
+    wait_for(lambda: nodes.state("g1") == before)
+
+
+def test_a_fixed_port_of_another_program_changes_nothing(nodes):
+    address = nodes.addresses["g1"]
+    server = f"python3 -m http.server 18024 --bind {address}"
+    before = nodes.state("g1")
+    nodes.shell("g1", f"setsid -f {server} >/dev/null 2>&1")
+    try:
+        wait_for(lambda: "18024" in nodes.shell("g1", "ss -Hlnt").stdout)
+        other, running_one, moved, unmoved, system, _absent = nodes.modules(
+            [
+                sshd("busy", port=18024),
+                sshd("busy2"),
+                sshd("busy2", port=18024),
+                sshd("busy2"),
+                sshd("busy", port=22),
+                sshd("busy2", state="absent"),
+            ]
+        )
+        for result, port in ((other, 18024), (moved, 18024), (system, 22)):
+            assert result["failed"] and "\n" not in result["msg"]
+            assert result["msg"].startswith(f"port: {port} of {address} is used by another program")
+            assert result["msg"].endswith("allowed: a free port, or 0")
+        assert not unmoved["changed"] and unmoved["pid"] == running_one["pid"]
+    finally:
+        nodes.shell("g1", f"pkill -xf {shlex.quote(server)}")
+    wait_for(lambda: nodes.state("g1") == before)
+
+
+def test_runs_do_not_meet_and_nothing_is_left(nodes):
+    before = nodes.state("g1")
+    one, two = nodes.modules([sshd("one"), sshd("two")])
+    assert one["port"] != two["port"] and one["host_public_keys"] != two["host_public_keys"]
+    for number, ssh in enumerate(ssh_to_itself(nodes, one, two), 1):
+        # What was started in a session and left behind, and a session that lasts.
+        nodes.shell("g1", f"{ssh} 'setsid -f sleep {number}001 >/dev/null 2>&1'")
+        nodes.shell("g1", f"setsid -f {ssh} sleep {number}002 </dev/null >/dev/null 2>&1")
+    daemon, session = [running(nodes, f"sleep {seconds}") for seconds in (2001, 2002)]
+    wait_for(lambda: running(nodes, "sleep 1002") and running(nodes, "sleep 2002"))
+    session = running(nodes, "sleep 2002")
+    assert daemon and running(nodes, "sleep 1001")
+
+    stopped, unharmed = nodes.modules([sshd("one", state="stopped"), sshd("two")])
+    assert stopped["changed"] and not unharmed["changed"] and unharmed["pid"] == two["pid"]
+    assert not running(nodes, "sleep 1001") and not running(nodes, "sleep 1002")
+    assert (running(nodes, "sleep 2001"), running(nodes, "sleep 2002")) == (daemon, session)
+    assert not [line for line in nodes.state("g1")["processes"] if "gpufabric/one" in line]
+    assert presented(one["address"], one["port"]) == ""
+    assert presented(two["address"], two["port"]) == two["host_public_keys"][0]
+
+    nodes.modules([(name, {"run_id": run, "state": "absent"}) for run in ("one", "two") for name in ("ssh_mesh", "sshd_instance")])
+    wait_for(lambda: not running(nodes, "ssh -F .*"))
+    assert nodes.state("g1") == before
+
+
+def test_a_killed_listener_is_repaired(nodes):
+    (first,) = nodes.modules([sshd("killed")])
+    nodes.shell("g1", f"kill -9 {first['pid']}")
+    repaired, again, _absent = nodes.modules([sshd("killed"), sshd("killed"), sshd("killed", state="absent")], "--diff")
+    assert repaired["changed"] and differences(repaired) == ["- # not running", "+ # running"]
+    assert repaired["pid"] != first["pid"] and not again["changed"]
+    kept = ("port", "host_public_keys", "client_public_key")
+    assert [repaired[key] for key in kept] == [first[key] for key in kept]
+    assert presented(first["address"], first["port"]) == ""
+
+
+def raw(command):
+    """A call that runs a shell command on the node, over the connection that Ansible has with it."""
+    return "ansible.builtin.raw", command
+
+
+def test_run_sshd_is_made_and_given_back(breakable):
+    try:
+        _gone, started, made, _absent, given_back = breakable.modules(
+            [
+                raw("rm -r /run/sshd"),
+                sshd("made"),
+                raw("stat -c '%a %U' /run/sshd"),
+                sshd("made", state="absent"),
+                raw("test ! -e /run/sshd"),
+            ]
+        )
+    finally:
+        breakable.shell("g1", "mkdir -p /run/sshd")
+    assert started["changed"] and made["stdout"].split() == ["755", "root"] and not given_back["failed"]
+
+
+def test_run_sshd_that_cannot_be_made_is_named(breakable):
+    before = breakable.state("g1")
+    try:
+        _gone, refused = breakable.modules([raw("rm -r /run/sshd; touch /run/sshd"), sshd("unmade")])
+    finally:
+        breakable.shell("g1", "rm /run/sshd; mkdir /run/sshd")
+    assert refused["failed"] and refused["msg"].startswith("sshd needs the directory /run/sshd (privilege separation)")
+    assert refused["msg"].endswith("make it in the image: RUN mkdir -p -m 0755 /run/sshd") and "\n" not in refused["msg"]
+    assert breakable.state("g1") == before
+
+
+@pytest.mark.parametrize(("program", "package"), [("/usr/sbin/sshd", "openssh-server"), ("/usr/bin/ssh-keygen", "openssh-client")])
+def test_missing_programs_are_named_with_their_packages(breakable, program, package):
+    before = breakable.state("g1")
+    try:
+        _gone, refused = breakable.modules([raw(f"mv {program} {program}.away"), sshd("missing")])
+    finally:
+        breakable.shell("g1", f"mv {program}.away {program}")
+    name = program.rsplit("/", 1)[1]
+    rhel = {"sshd": "openssh-server", "ssh-keygen": "openssh"}[name]
+    assert refused["failed"] and refused["msg"] == (
+        f"{name} is not on this node; install it (Debian, Ubuntu: apt-get install {package};"
+        f" RHEL and its kin: dnf install {rhel}), in an image: RUN apt-get update &&"
+        " apt-get install -y --no-install-recommends openssh-server openssh-client"
+    )
+    after = breakable.state("g1")
+    assert (after["processes"], after["listeners"]) == (before["processes"], before["listeners"])
+    assert not [line for line in after["files"] if "/run/gpufabric" in line]
+
+
+def test_an_ordinary_user_needs_no_privilege(breakable):
+    breakable.shell("g1", "useradd --create-home --uid 4321 worker")
+    become = {"become": True, "become_method": "ansible.builtin.su", "become_user": "worker"}
+    try:
+        before = breakable.state("g1")
+        (started,) = breakable.predicted([sshd("plain")], **become)
+        assert started["run_dir"] == "/tmp/gpufabric-4321/plain" and started["user"] == "worker"
+        assert breakable.shell("g1", f"stat -c %u /proc/{started['pid']}").stdout == "4321\n"
+        (mesh,) = breakable.modules([("ssh_mesh", {"run_id": "plain", "peers": [started]})], **become)
+        ssh = f"ssh -F {mesh['ssh_config']} {started['address']}"
+        assert breakable.shell("g1", f"{ssh} id -un", user="worker").stdout == "worker\n"
+        as_root = breakable.shell("g1", f"{ssh} -l root id -un", check=False, user="worker")
+        assert as_root.returncode == 255 and "Permission denied" in as_root.stderr
+        absent = [(name, {"run_id": "plain", "state": "absent"}) for name in ("ssh_mesh", "sshd_instance")]
+        breakable.predicted(absent, **become)
+        assert breakable.state("g1") == before
+        port, directory = breakable.modules([sshd("plain", port=80), sshd("plain", run_dir="/root/plain")], **become)
+        assert port["msg"].startswith("port: 80 of 10.66.") and "not permitted to worker" in port["msg"]
+        assert directory["msg"].startswith("run_dir: /root/plain cannot be made") and "uid 4321" in directory["msg"]
+        assert breakable.state("g1") == before
+    finally:
+        breakable.shell("g1", "userdel --remove worker")
+
+
+def test_a_locked_root_can_be_logged_in_to(breakable):
+    try:
+        _locked, started = breakable.modules([raw("usermod --lock root"), sshd("locked")], "--diff")
+        assert "+ UsePAM yes" in differences(started)
+        (ssh,) = ssh_to_itself(breakable, started)
+        assert breakable.shell("g1", f"{ssh} id -un").stdout == "root\n"
+    finally:
+        breakable.shell("g1", "usermod --password '*' root")
+        breakable.modules([("ssh_mesh", {"run_id": "locked", "state": "absent"}), sshd("locked", state="absent")])
+
+
+BAD_INPUT = [
+    ({"port": 70000}, "port: 70000 is not allowed; allowed: 0 (the operating system chooses), or 1 to 65535"),
+    ({"port": -1}, "port: -1 is not allowed"),
+    ({"interface": "eth7"}, "interface: 'eth7' is not allowed; allowed: an interface of this node"),
+    ({"address": "g1"}, "address: 'g1' is not allowed; allowed: a numeric IPv4 or IPv6 address"),
+    ({"address": "10.99.0.1"}, "address: '10.99.0.1' is not allowed; allowed: an address of this node: 10.66."),
+    ({"subnet": "10.66.0.0"}, "subnet: '10.66.0.0' is not allowed; allowed: a subnet with its prefix length"),
+    ({"subnet": "10.99.0.0/24"}, "subnet: '10.99.0.0/24' is not allowed; allowed: a subnet that this node has"),
+    ({"run_id": "a/b"}, "run_id: 'a/b' is not allowed; allowed: 1 to 63 letters"),
+    ({"run_id": ".."}, "run_id: '..' is not allowed"),
+    ({"run_dir": "/etc/passwd/run"}, "run_dir: /etc/passwd/run cannot be made, because /etc/passwd is not a directory"),
+    ({"run_dir": "/run/with blank"}, "run_dir: '/run/with blank' is not allowed; allowed: an absolute path"),
+    ({"run_dir": "/tmp"}, "run_dir: /tmp is not a directory that only root may write"),
+    ({"accept_env": ["LD PATH"]}, "accept_env: 'LD PATH' is not allowed; allowed: names of environment variables"),
+    ({"host_key_types": []}, "host_key_types: [] is not allowed; allowed: at least one of ed25519, ecdsa, rsa"),
+    ({"sshd_path": "sbin/sshd"}, "sshd_path: 'sbin/sshd' is not allowed; allowed: the absolute path of a program"),
+    ({"sshd_path": "/etc/passwd"}, "sshd_path: '/etc/passwd' is not allowed"),
+    ({"extra_options": {"permitRootLogin": "yes"}}, "extra_options: 'permitRootLogin' is not allowed"),
+    ({"extra_options": {"Banner": "a\nb"}}, "extra_options.Banner: 'a\\nb' is not allowed; allowed: one line"),
+    ({"extra_options": {"NoSuchWord": "1"}}, "extra_options"),
+    ({"timeout": 0}, "timeout: 0 is not allowed; allowed: 1 or more seconds"),
+]
+
+
+def test_bad_input_is_one_line_and_changes_nothing(nodes):
+    before = nodes.state("g1")
+    calls = [sshd("bad", **{**({"interface": None} if {"address", "subnet"} & {*options} else {}), **options}) for options, _message in BAD_INPUT]
+    results = nodes.modules([(name, {key: value for key, value in options.items() if value is not None}) for name, options in calls])
+    for result, (options, message) in zip(results, BAD_INPUT):
+        assert result["failed"], options
+        assert result["msg"].startswith(message) and "\n" not in result["msg"]
+    assert nodes.state("g1") == before
