@@ -264,22 +264,12 @@ class Sshd:
             if read_text(self.run_dir.authorized_keys) is None:
                 write_text(self.run_dir.authorized_keys, "")
             self._validate(render_config(settings, self.run_dir, port or 65535, version))
+            self._end_listener()
+            return self._listen(settings, version, port, timeout)
         except GpufabricError:
             if not existed:
                 self.remove()
             raise
-        self._end_listener()
-        for _attempt in range(5):
-            port = port or free_ports(settings.address)[0]
-            config = render_config(settings, self.run_dir, port, version)
-            write_text(self._config_path, config)
-            pid = self._launch(settings, config, port, timeout)
-            if pid is not None:
-                return Instance(config, pid)
-            if settings.port:
-                raise NodeError(f"port: {port} of {settings.address} is used by another program; set another, or 0")
-            port = 0
-        raise NodeError(f"five ports of {settings.address} in a row were taken by other programs before sshd had them")
 
     def stop(self) -> None:
         """End it, its sessions and what was started in them."""
@@ -340,7 +330,9 @@ class Sshd:
 
     def _make_directory(self, path: str) -> None:
         try:
-            os.makedirs(path, mode=0o755)
+            os.makedirs(path)
+            # Whatever the umask is.
+            os.chmod(path, 0o755)
         except OSError as error:
             raise NodeError(
                 f"sshd needs the directory {path} (privilege separation), and it cannot be made: {error.strerror};"
@@ -383,6 +375,19 @@ class Sshd:
         kinds = ",".join(kind for kind in HOST_KEY_TYPES if host_key_path(self.run_dir, kind) in paths)
         result = run([keyscan, "-T", "5", "-t", kinds, "-p", port, address])
         return presented_keys(result.stdout) >= set(keys)
+
+    def _listen(self, settings: SshdSettings, version: tuple[int, int], port: int, timeout: float) -> Instance:
+        for _attempt in range(5):
+            port = port or free_ports(settings.address)[0]
+            config = render_config(settings, self.run_dir, port, version)
+            write_text(self._config_path, config)
+            pid = self._launch(settings, config, port, timeout)
+            if pid is not None:
+                return Instance(config, pid)
+            if settings.port:
+                raise NodeError(f"port: {port} of {settings.address} is used by another program; set another, or 0")
+            port = 0
+        raise NodeError(f"five ports of {settings.address} in a row were taken by other programs before sshd had them")
 
     def _launch(self, settings: SshdSettings, config: str, port: int, timeout: float) -> int | None:
         """Start sshd and wait until it answers; its pid, or None where the port is another program's."""

@@ -35,6 +35,10 @@ CONTROLLER_ACTIONS = {
 }
 
 
+#: What Ansible's own logins leave on a node.
+_OF_ANSIBLE = re.compile(r"/\.ansible[/ ]|/var/tmp |/var/log/(wtmp|lastlog) ")
+
+
 @dataclasses.dataclass
 class Played:
     """What came of an ansible-playbook command. ``records``: as the callback ``record`` writes them."""
@@ -143,25 +147,25 @@ class Nodes:
         return self.modules([(name, arguments)], *options, hosts=hosts, **keywords)[0]
 
     def predicted(self, calls: list[tuple[str, dict]], hosts: str = "g1", **keywords: t.Any) -> list[dict[str, t.Any]]:
-        """Run each call in check mode and for real, and both once more; the result of each first real run.
+        """Run each call in check mode and twice for real; the result of each first real run.
 
-        Fails unless the first check says what the run after it does, and the second pair changes nothing.
+        Fails unless the check says what the run after it does, and the second run changes nothing.
         """
-        modes = (True, False, True, False)
+        modes = (True, False, False)
         tasks = [{**_task(name, arguments), "check_mode": mode} for name, arguments in calls for mode in modes]
         results = self._tasks(tasks, "--diff", hosts=hosts, **keywords)
         real = []
         for index, call in enumerate(calls):
-            check, run, *again = results[index * len(modes) : (index + 1) * len(modes)]
+            check, run, again = results[index * len(modes) : (index + 1) * len(modes)]
             assert not run["failed"], (call, run)
             assert check["changed"] == run["changed"], (call, check, run)
             assert check["diff"] == run["diff"], (call, check, run)
-            assert not any(result["failed"] or result["changed"] for result in again), (call, again)
+            assert not again["failed"] and not again["changed"], (call, again)
             real.append(run)
         return real
 
-    def state(self, node: str) -> dict[str, list[str]]:
-        """What runs on a node, what listens there and what was written there, but for Ansible's own connection."""
+    def state(self, node: str) -> set[str]:
+        """What runs on a node, listens there and was written there, but for Ansible's own connection."""
         rows = [line.split(None, 2) for line in self.shell(node, "ps -e -o pid=,ppid=,args=").stdout.splitlines()]
         parents = {pid: parent for pid, parent, _command in rows}
         system = next(pid for pid, parent, command in rows if parent == "1" and "/etc/local-node/sshd_config" in command)
@@ -170,16 +174,17 @@ class Nodes:
             parent = parents.get(pid, "0")
             return pid in ("1", system) or (parent not in ("0", system) and counts(parent))
 
-        mounts = self.shell(node, "cat /proc/self/mountinfo").stdout
         # The root file system is this machine's: only what the node wrote over it is the node's own.
+        mounts = self.shell(node, "cat /proc/self/mountinfo").stdout
         written = re.search(r" / / .*upperdir=([^ ,]+)", mounts).group(1)
-        find = ["find", written, "-printf", "/%P %y %m %s\n"]
-        files = subprocess.run(find, stdout=subprocess.PIPE, text=True, check=True).stdout
-        files += self.shell(node, r"find /run /tmp /dev/shm -xdev -printf '%p %y %m %s\n'").stdout
+        listing = ["-type", "d", "-printf", r"file %p %y %m\n", "-o", "-printf", r"file %p %y %m %s\n"]
+        files = subprocess.run(["find", written, *listing], stdout=subprocess.PIPE, text=True, check=True).stdout
+        files += self.shell(node, shlex.join(["find", "/run", "/tmp", "/dev/shm", "-xdev", *listing])).stdout
+        listeners = self.shell(node, "ss -Hlntu").stdout.splitlines()
         return {
-            "processes": [f"{pid} {command}" for pid, _parent, command in rows if counts(pid)],
-            "listeners": sorted(self.shell(node, "ss -Hlntu").stdout.splitlines()),
-            "files": sorted(line.replace(written, "", 1) for line in files.splitlines()),
+            *(f"process {pid} {command}" for pid, _parent, command in rows if counts(pid)),
+            *(f"listener {' '.join(line.split())}" for line in listeners),
+            *(line for line in files.replace(written, "").splitlines() if not _OF_ANSIBLE.search(line)),
         }
 
     def _tasks(self, tasks: list[dict], *options: str, hosts: str, **keywords: t.Any) -> list[dict[str, t.Any]]:

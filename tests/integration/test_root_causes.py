@@ -144,7 +144,7 @@ def test_a_port_that_is_taken_between_choosing_and_binding(fresh_nodes):
         port=$(python3 -c {shlex.quote(choose)})
         setsid python3 -m http.server --directory /opt "$port" > /dev/null 2>&1 &
         until (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do sleep 0.05; done
-        timeout 20 /usr/sbin/sshd -D -e -p "$port"
+        timeout 20 /usr/sbin/sshd -4 -D -e -p "$port"
     """
     done = nodes.shell("g1", script, check=False)
     assert done.returncode == 255

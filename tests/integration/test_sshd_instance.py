@@ -14,7 +14,7 @@ import pytest
 
 def sshd(run_id, **options):
     """A call of the module."""
-    return "sshd_instance", {"run_id": run_id, **({"interface": "eth0"} if "state" not in options else {}), **options}
+    return "sshd_instance", {"run_id": run_id, **options}
 
 
 def differences(result):
@@ -51,12 +51,11 @@ def ssh_to_itself(nodes, *results):
 
 
 def test_check_mode_predicts_and_a_second_run_changes_nothing(nodes):
-    started, accepted, moved, extended, stopped, again, _absent = nodes.predicted(
+    started, accepted, moved, stopped, again, _absent = nodes.predicted(
         [
             sshd("predict"),
             sshd("predict", accept_env=["NCCL_*", "MY_*"]),
-            sshd("predict", accept_env=["NCCL_*", "MY_*"], port=18022),
-            sshd("predict", accept_env=["NCCL_*", "MY_*"], port=18022, extra_options={"MaxAuthTries": 3}),
+            sshd("predict", accept_env=["NCCL_*", "MY_*"], extra_options={"MaxAuthTries": 3}, port=18022),
             sshd("predict", state="stopped"),
             sshd("predict"),
             sshd("predict", state="absent"),
@@ -65,29 +64,22 @@ def test_check_mode_predicts_and_a_second_run_changes_nothing(nodes):
     assert started["address"] == nodes.addresses["g1"] and started["user"] == "root" and started["hostname"] == "g1"
     assert started["run_dir"] == "/run/gpufabric/predict"
     # Each change is named, and nothing else is touched.
-    assert differences(accepted) == [
-        *("- AcceptEnv LD_LIBRARY_PATH", "- AcceptEnv OMPI_MCA_*", "- AcceptEnv PRTE_MCA_*", "- AcceptEnv PMIX_MCA_*"),
-        "+ AcceptEnv MY_*",
-    ] or sorted(differences(accepted)) == sorted(
-        [
-            *("- AcceptEnv LD_LIBRARY_PATH", "- AcceptEnv OMPI_MCA_*", "- AcceptEnv PRTE_MCA_*", "- AcceptEnv PMIX_MCA_*"),
-            "+ AcceptEnv MY_*",
-        ]
-    )
+    dropped = [f"- AcceptEnv {name}" for name in ("LD_LIBRARY_PATH", "OMPI_MCA_*", "PRTE_MCA_*", "PMIX_MCA_*")]
+    assert sorted(differences(accepted)) == sorted([*dropped, "+ AcceptEnv MY_*"])
     assert accepted["port"] == started["port"]
-    assert differences(moved) == [f"- Port {started['port']}", "+ Port 18022"] and moved["port"] == 18022
-    assert differences(extended) == ["+ MaxAuthTries 3"]
+    assert sorted(differences(moved)) == ["+ MaxAuthTries 3", "+ Port 18022", f"- Port {started['port']}"]
+    assert moved["port"] == 18022
     assert differences(stopped) == ["- # running", "+ # not running"]
     # What was stopped comes back as it was, where the options leave that open.
     assert again["port"] == 18022
-    runs = [started, accepted, moved, extended, again]
+    runs = [started, accepted, moved, again]
     assert len({run["pid"] for run in runs}) == len(runs)
     assert len({(*run["host_public_keys"], run["client_public_key"]) for run in runs}) == 1
 
 
 def test_a_second_run_returns_the_same_and_restarted_restarts(nodes):
     first, second, restarted, _absent = nodes.modules(
-        [sshd("again"), sshd("again"), sshd("again", state="restarted", interface="eth0"), sshd("again", state="absent")]
+        [sshd("again"), sshd("again"), sshd("again", state="restarted"), sshd("again", state="absent")]
     )
     assert {**second, "changed": True, "diff": None} == {**first, "diff": None} and not second["changed"]
     assert restarted["changed"] and restarted["pid"] != first["pid"]
@@ -110,7 +102,6 @@ exec /usr/sbin/sshd "$@"
 
 def test_a_port_that_is_taken_meanwhile_is_another_programs(nodes):
     before = nodes.state("g1")
-    thief = "kill $(cat /tmp/thief.pid); rm -f /tmp/thief*"
     nodes.shell("g1", f"printf %s {shlex.quote(THIEF)} > /tmp/thief.sh; chmod +x /tmp/thief.sh")
     try:
         found, again = nodes.modules([sshd("taken", sshd_path="/tmp/thief.sh")] * 2)
@@ -120,13 +111,13 @@ def test_a_port_that_is_taken_meanwhile_is_another_programs(nodes):
         assert presented(found["address"], stolen) not in ("", found["host_public_keys"][0])
         assert not again["changed"] and (again["port"], again["pid"]) == (found["port"], found["pid"])
         # A port that the user insists on is not exchanged for another.
-        nodes.shell("g1", "kill $(cat /tmp/thief.pid); rm /tmp/thief.pid /tmp/thief_key*")
+        nodes.shell("g1", "kill $(cat /tmp/thief.pid); rm -f /tmp/thief.pid /tmp/thief_key*")
         fixed = sshd("fixed", sshd_path="/tmp/thief.sh", port=18023)
         refused, _absent = nodes.modules([fixed, sshd("taken", state="absent")])
         assert refused["failed"] and refused["msg"].startswith("port: 18023 of 10.66.") and "\n" not in refused["msg"]
     finally:
-        nodes.shell("g1", thief)
-    wait_for(lambda: nodes.state("g1") == before)
+        nodes.shell("g1", "kill $(cat /tmp/thief.pid); rm -f /tmp/thief*")
+    assert nodes.state("g1") == before
 
 
 def test_a_fixed_port_of_another_program_changes_nothing(nodes):
@@ -153,7 +144,7 @@ def test_a_fixed_port_of_another_program_changes_nothing(nodes):
         assert not unmoved["changed"] and unmoved["pid"] == running_one["pid"]
     finally:
         nodes.shell("g1", f"pkill -xf {shlex.quote(server)}")
-    wait_for(lambda: nodes.state("g1") == before)
+    assert nodes.state("g1") == before
 
 
 def test_runs_do_not_meet_and_nothing_is_left(nodes):
@@ -173,7 +164,7 @@ def test_runs_do_not_meet_and_nothing_is_left(nodes):
     assert stopped["changed"] and not unharmed["changed"] and unharmed["pid"] == two["pid"]
     assert not running(nodes, "sleep 1001") and not running(nodes, "sleep 1002")
     assert (running(nodes, "sleep 2001"), running(nodes, "sleep 2002")) == (daemon, session)
-    assert not [line for line in nodes.state("g1")["processes"] if "gpufabric/one" in line]
+    assert not [line for line in nodes.state("g1") if line.startswith("process") and "gpufabric/one" in line]
     assert presented(one["address"], one["port"]) == ""
     assert presented(two["address"], two["port"]) == two["host_public_keys"][0]
 
@@ -239,9 +230,8 @@ def test_missing_programs_are_named_with_their_packages(breakable, program, pack
         f" RHEL and its kin: dnf install {rhel}), in an image: RUN apt-get update &&"
         " apt-get install -y --no-install-recommends openssh-server openssh-client"
     )
-    after = breakable.state("g1")
-    assert (after["processes"], after["listeners"]) == (before["processes"], before["listeners"])
-    assert not [line for line in after["files"] if "/run/gpufabric" in line]
+    # To move a program of the node's away and back is to write it.
+    assert {line for line in breakable.state("g1") - before if "/usr/" not in line} == set()
 
 
 def test_an_ordinary_user_needs_no_privilege(breakable):
@@ -284,7 +274,7 @@ BAD_INPUT = [
     ({"port": -1}, "port: -1 is not allowed"),
     ({"interface": "eth7"}, "interface: 'eth7' is not allowed; allowed: an interface of this node"),
     ({"address": "g1"}, "address: 'g1' is not allowed; allowed: a numeric IPv4 or IPv6 address"),
-    ({"address": "10.99.0.1"}, "address: '10.99.0.1' is not allowed; allowed: an address of this node: 10.66."),
+    ({"address": "10.99.0.1"}, "address: '10.99.0.1' is not allowed; allowed: an address of this node: "),
     ({"subnet": "10.66.0.0"}, "subnet: '10.66.0.0' is not allowed; allowed: a subnet with its prefix length"),
     ({"subnet": "10.99.0.0/24"}, "subnet: '10.99.0.0/24' is not allowed; allowed: a subnet that this node has"),
     ({"run_id": "a/b"}, "run_id: 'a/b' is not allowed; allowed: 1 to 63 letters"),
@@ -305,8 +295,7 @@ BAD_INPUT = [
 
 def test_bad_input_is_one_line_and_changes_nothing(nodes):
     before = nodes.state("g1")
-    calls = [sshd("bad", **{**({"interface": None} if {"address", "subnet"} & {*options} else {}), **options}) for options, _message in BAD_INPUT]
-    results = nodes.modules([(name, {key: value for key, value in options.items() if value is not None}) for name, options in calls])
+    results = nodes.modules([("sshd_instance", {"run_id": "bad", **options}) for options, _message in BAD_INPUT])
     for result, (options, message) in zip(results, BAD_INPUT):
         assert result["failed"], options
         assert result["msg"].startswith(message) and "\n" not in result["msg"]

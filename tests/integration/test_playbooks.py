@@ -1,0 +1,287 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whole runs. The tests with the fixture ``first`` follow one run, in their order, from its start to its teardown."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import typing as t
+
+import pytest
+from conftest import Nodes, Played
+
+DOCUMENT_KEYS = {
+    *("schema", "tool", "collective", "complete", "config", "ranks", "rows", "summary", "points", "env"),
+    *("host_count", "rank_count", "problems", "verdict"),
+}
+START_SSHD = "gpufabric.nccl.key_exchange : Start a private sshd on every worker"
+MESH = "gpufabric.nccl.key_exchange : Let every worker reach every other"
+LOOK = "gpufabric.nccl.nccl_benchmark : Look at every worker"
+HOSTFILE = "gpufabric.nccl.nccl_benchmark : Run | Write the hostfile"
+MPIRUN = "gpufabric.nccl.nccl_benchmark : Run | Start the programs by mpirun"
+REPORT = "gpufabric.nccl.report : Write the results and the report"
+
+
+def read_results(report_dir: pathlib.Path) -> tuple[str, dict[str, t.Any]]:
+    """The verdict and the only document of the results that a play wrote."""
+    results = json.loads((report_dir / "results.json").read_text())
+    (document,) = results["results"]
+    return results["verdict"], document
+
+
+def hosts_of(document: dict[str, t.Any]) -> list[str]:
+    return sorted(rank["host"] for rank in document["ranks"])
+
+
+def packets(nodes: Nodes, interface: str) -> list[int]:
+    """How many packets each node has sent."""
+    return [int(nodes.shell(node, f"cat /sys/class/net/{interface}/statistics/tx_packets").stdout) for node in nodes.names]
+
+
+def reached(nodes: Nodes, run_id: str, options: str = "") -> list[str]:
+    """The host names of the nodes that the run's ssh reaches from the first."""
+    config = options or f"-F /run/gpufabric/{run_id}/ssh/config"
+    commands = [f"ssh {config} {address} hostname;" for address in nodes.addresses.values()]
+    return nodes.shell("g1", "".join(commands), check=False).stdout.split()
+
+
+@dataclasses.dataclass
+class First:
+    """A run from nothing. ``sent``: packets by interface, of each node."""
+
+    before: dict[str, dict[str, list[str]]]
+    played: Played
+    report_dir: pathlib.Path
+    sent: dict[str, list[int]]
+
+
+@pytest.fixture(scope="module")
+def first(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> First:
+    before = {node: nodes.state(node) for node in nodes.names}
+    report_dir = tmp_path_factory.mktemp("first")
+    begin = {name: packets(nodes, name) for name in ("eth0", "net1")}
+    played = nodes.benchmark(report_dir)
+    assert played.returncode == 0, played.output
+    sent = {name: [b - a for a, b in zip(counts, packets(nodes, name))] for name, counts in begin.items()}
+    return First(before, played, report_dir, sent)
+
+
+def test_a_run(nodes, first):
+    verdict, document = read_results(first.report_dir)
+    assert verdict == document["verdict"] == "pass"
+    assert set(document) == DOCUMENT_KEYS and document["schema"] == "gpufabric.nccl/result/v1"
+    assert document["tool"]["name"] == "cpu" and document["collective"] == "all_reduce" and document["complete"]
+    assert hosts_of(document) == nodes.names and document["host_count"] == document["rank_count"] == 4
+    assert [row["size"] for row in document["rows"]] == [2**exponent for exponent in range(3, 17)]
+    assert all(row[half]["wrong"] == 0 for row in document["rows"] for half in ("out_of_place", "in_place"))
+    assert document["summary"]["checked"] and document["problems"] == []
+    report = (first.report_dir / "report.md").read_text()
+    assert "all_reduce" in report and "pass" in report.lower()
+    assert "Backend cpu: no GPU on any worker" in first.played.output
+    assert "Verdict over 1 test: PASS" in first.played.output
+
+
+def test_a_worker_costs_three_module_executions(nodes, first):
+    for node in nodes.names[1:]:
+        assert first.played.executions(node) == [START_SSHD, MESH, LOOK]
+
+
+def test_mpi_keeps_to_the_control_network(first):
+    command = first.played.result("g1", "gpufabric.nccl.mpi_run")["points"][0]["command"]
+    assert command[command.index("btl_tcp_if_include") + 1] == "eth0"
+    assert min(first.sent["eth0"]) > 500 and max(first.sent["net1"]) < 50
+
+
+def test_a_second_run_changes_nothing_but_results(nodes, first, tmp_path):
+    played = nodes.benchmark(first.report_dir)
+    assert played.returncode == 0, played.output
+    assert played.changed() == [f"g1: {MPIRUN}", f"localhost: {REPORT}"]
+
+
+def test_a_killed_sshd_is_started_again_alone(nodes, first):
+    nodes.shell("g3", f"kill -9 $(cat /run/gpufabric/{nodes.run_id}/sshd/sshd.pid)")
+    assert reached(nodes, nodes.run_id) == ["g1", "g2", "g4"]
+    played = nodes.playbook([{"hosts": "workers", "gather_facts": False, "roles": ["gpufabric.nccl.key_exchange"]}])
+    assert played.returncode == 0, played.output
+    assert played.changed() == [f"g3: {START_SSHD}"]
+    assert reached(nodes, nodes.run_id) == nodes.names
+
+
+def test_two_runs_at_once(nodes, first, tmp_path):
+    variables = {"gpufabric_run_id": "other", "key_exchange_user_config": True}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        one = pool.submit(nodes.benchmark, tmp_path / "one")
+        other = pool.submit(nodes.benchmark, tmp_path / "other", **variables)
+    for played, report_dir in ((one.result(), tmp_path / "one"), (other.result(), tmp_path / "other")):
+        assert played.returncode == 0, played.output
+        verdict, document = read_results(report_dir)
+        assert verdict == "pass" and hosts_of(document) == nodes.names
+    assert reached(nodes, "other") == reached(nodes, "other", "-o BatchMode=yes") == nodes.names
+
+    played = nodes.playbook("gpufabric.nccl.teardown", **variables)
+    assert played.returncode == 0, played.output
+    for node in nodes.names:
+        nodes.shell(node, "test ! -e /run/gpufabric/other && test ! -e ~/.ssh")
+    assert reached(nodes, nodes.run_id) == nodes.names
+
+
+def test_a_wrong_value_fails_the_play_and_is_reported(nodes, first, tmp_path):
+    played = nodes.benchmark(tmp_path, nccl_benchmark_extra_args=["--corrupt-rank", "1"])
+    assert played.returncode == 2
+    assert "The verdict is fail: all_reduce." in played.output
+    verdict, document = read_results(tmp_path)
+    assert verdict == document["verdict"] == "fail"
+    assert document["summary"]["wrong"] > 0 and document["complete"]
+    assert [problem["id"] for problem in document["problems"]] == ["wrong-values"]
+    assert hosts_of(document) == nodes.names
+
+
+def test_a_time_out_ends_the_ranks_on_every_node(nodes, first):
+    program = ["bash", "-c", "touch /tmp/rank-was-here; sleep 600; true"]
+    point = {"name": "sleeper", "argv": program, "timeout": 4}
+    result = nodes.module("mpi_run", {"run_id": nodes.run_id, "points": [point], "control_interface": "eth0"})
+    assert result["failed"] and "sleeper did not end within" in result["msg"]
+    assert result["points"][0]["status"] == "timeout"
+    for node in nodes.names:
+        nodes.shell(node, "rm /tmp/rank-was-here")
+        assert nodes.shell(node, "grep -la GPUFABRIC_POINT= /proc/[0-9]*/environ", check=False).stdout == ""
+        assert nodes.shell(node, "pgrep -x 'orted|mpirun|sleep'", check=False).stdout == ""
+
+
+def test_a_launch_that_fails_says_why(nodes, first, tmp_path):
+    stop = {"name": "gpufabric.nccl.sshd_instance", "run_id": nodes.run_id, "state": "stopped"}
+    stop = {"gpufabric.nccl.sshd_instance": {"run_id": nodes.run_id, "state": "stopped"}}
+    tasks = [
+        {"ansible.builtin.import_role": {"name": "gpufabric.nccl.key_exchange"}},
+        {**stop, "when": "inventory_hostname == 'g2'"},
+        {"ansible.builtin.import_role": {"name": "gpufabric.nccl.nccl_benchmark"}},
+        {
+            "ansible.builtin.import_role": {"name": "gpufabric.nccl.report"},
+            "vars": {"report_results": "{{ nccl_benchmark_results }}"},
+        },
+    ]
+    played = nodes.playbook([{"hosts": "workers", "gather_facts": False, "tasks": tasks}], report_dir=str(tmp_path))
+    assert played.returncode == 2
+    assert "Traceback" not in played.output
+    verdict, document = read_results(tmp_path)
+    assert verdict == "fail" and document["rows"] == []
+    (problem,) = document["problems"]
+    assert f"ssh: connect to host {nodes.addresses['g2']} port" in problem["evidence"]
+    assert "Connection refused" in problem["evidence"] and "Connection refused" in played.output
+
+
+def test_nothing_is_left_after_teardown(nodes, first):
+    played = nodes.playbook("gpufabric.nccl.teardown")
+    assert played.returncode == 0, played.output
+    assert {node: nodes.state(node) for node in nodes.names} == first.before
+    again = nodes.playbook("gpufabric.nccl.teardown")
+    assert again.returncode == 0 and again.changed() == []
+
+
+@pytest.fixture(scope="module")
+def pair(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
+    """Two nodes that tests put into a state of their own."""
+    return make_nodes(2)
+
+
+def test_check_mode_predicts_and_changes_nothing(pair, tmp_path):
+    before = {node: pair.state(node) for node in pair.names}
+    checked = pair.benchmark(tmp_path, "--check", gpufabric_run_id="checked")
+    assert checked.returncode == 0, checked.output
+    assert {node: pair.state(node) for node in pair.names} == before
+    assert list(tmp_path.iterdir()) == []
+
+    real = pair.benchmark(tmp_path, gpufabric_run_id="checked")
+    assert real.returncode == 0, real.output
+    expected = {f"{node}: {task}" for node in pair.names for task in (START_SSHD, MESH)} | {f"g1: {HOSTFILE}", f"g1: {MPIRUN}"}
+    assert set(checked.changed()) == expected <= set(real.changed())
+    done = {(record["host"], record["task"]): record["result"].get("changed") for record in real.records}
+    for record in checked.records:
+        assert record["result"].get("changed") == done[record["host"], record["task"]], record
+
+
+MISSING = {
+    "mpirun": ("mpirun", "install Open MPI (Debian, Ubuntu: apt-get install openmpi-bin;"),
+    "mpi4py": ("mpi4py*", "apt-get install python3-mpi4py python3-numpy"),
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_missing_software_is_told_before_anything_is_run(pair, tmp_path, name):
+    files, advice = MISSING[name]
+    folder = {"mpirun": "/usr/bin", "mpi4py": "/usr/lib/python3/dist-packages"}[name]
+    pair.shell("g2", f"mkdir /opt/away; mv {folder}/{files} /opt/away")
+    try:
+        played = pair.benchmark(tmp_path, gpufabric_run_id="missing")
+    finally:
+        pair.shell("g2", f"mv /opt/away/* {folder}; rmdir /opt/away")
+    assert played.returncode == 2
+    (failed,) = [record for record in played.records if record["status"] == "failed"]
+    print(failed)
+    assert "g2: " in failed["result"]["msg"] and advice in failed["result"]["msg"]
+    assert "\n" not in failed["result"]["msg"]
+    pair.shell("g1", "test ! -e /run/gpufabric/missing/mpi")
+
+
+def test_an_ordinary_user(pair, tmp_path):
+    for node in pair.names:
+        pair.shell(node, "useradd --create-home --shell /bin/bash tester")
+    become = {"ansible_become": True, "ansible_become_method": "su", "ansible_become_user": "tester"}
+    inventory = tmp_path / "become.json"
+    inventory.write_text(json.dumps({"workers": {"vars": become}}))
+    more = ("-i", str(inventory))
+    before = {node: pair.state(node) for node in pair.names}
+    played = pair.benchmark(tmp_path / "report", *more, gpufabric_run_id="user")
+    assert played.returncode == 0, played.output
+    verdict, document = read_results(tmp_path / "report")
+    assert verdict == "pass" and hosts_of(document) == pair.names
+    sshd = played.result("g2", "gpufabric.nccl.sshd_instance")
+    assert sshd["user"] == "tester" and sshd["run_dir"].startswith("/tmp/gpufabric-")
+    assert pair.shell("g2", f"stat -c %U /proc/{sshd['pid']}").stdout == "tester\n"
+
+    played = pair.playbook("gpufabric.nccl.teardown", *more, gpufabric_run_id="user")
+    assert played.returncode == 0, played.output
+    assert {node: pair.state(node) for node in pair.names} == before
+
+
+def machine(run_id: str) -> dict[str, list[str]]:
+    """What local nodes of a run have left on this machine."""
+    listing = {
+        "containers": ["podman", "ps", "--all", "--format", "{{.Names}}"],
+        "networks": ["podman", "network", "ls", "--format", "{{.Name}}"],
+        "processes": ["ps", "-e", "-o", "args="],
+        "mounts": ["cat", "/proc/mounts"],
+    }
+    found = {}
+    for what, argv in listing.items():
+        lines = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+        found[what] = [line for line in lines if f"gpufabric-{run_id}" in line or f"gpufabric-local/{run_id}" in line]
+    found["files"] = [path for path in os.listdir("/run/gpufabric-local") if path == run_id]
+    return found
+
+
+def test_local_nodes_from_start_to_end(player, nodes, tmp_path):
+    mounts = pathlib.Path("/proc/mounts").read_text()
+    number = int(nodes.run_id.replace("test", "")) + 40
+    played = player.playbook(
+        "gpufabric.nccl.local",
+        gpufabric_run_id="whole",
+        local_nodes_count=2,
+        local_nodes_control_subnet=f"10.66.{number}.0/24",
+        local_nodes_data_subnet=f"192.168.{number}.0/24",
+        nccl_benchmark_max_bytes="64K",
+        nccl_benchmark_iterations=3,
+        report_dir=str(tmp_path),
+    )
+    assert played.returncode == 0, played.output
+    verdict, document = read_results(tmp_path)
+    assert verdict == "pass" and hosts_of(document) == ["g1", "g2"]
+    assert machine("whole") == {"containers": [], "networks": [], "processes": [], "mounts": [], "files": []}
+    assert set(pathlib.Path("/proc/mounts").read_text().splitlines()) <= set(mounts.splitlines())
