@@ -29,6 +29,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN
 POINT_VARIABLE = "GPUFABRIC_POINT"
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_FRAME = re.compile(r"-{60,}\s*\Z")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +64,21 @@ def parse_points(values: t.Sequence[t.Mapping[str, t.Any]], default_timeout: flo
     return points
 
 
-def tail(text: str, lines: int = 20) -> list[str]:
-    """The last lines that are not blank."""
-    return [line for line in text.splitlines() if line.strip()][-lines:]
+def telling_lines(text: str, most: int = 20) -> list[str]:
+    """At most so many lines that may tell the cause: the last that are not blank.
+
+    What Open MPI frames in lines of dashes is advice on whatever may be wrong, pages of it: it gets the room that is left.
+    """
+    plain: list[str] = []
+    framed: list[str] = []
+    current, other = plain, framed
+    for line in text.splitlines():
+        if _FRAME.match(line):
+            current, other = other, current
+        elif line.strip():
+            current.append(line)
+    plain = plain[-most:]
+    return plain + framed[: most - len(plain)]
 
 
 class PointRunner:
@@ -174,7 +187,7 @@ def explain(failed: t.Sequence[t.Mapping[str, t.Any]], total: int) -> str:
             what = f"did not end within {outcome['duration']:.0f} s and was ended"
         else:
             what = f"ended with exit status {outcome['exit_status']}"
-        said = tail(read_text(outcome["stderr_path"]) or read_text(outcome["stdout_path"]) or "")
+        said = telling_lines(read_text(outcome["stderr_path"]) or read_text(outcome["stdout_path"]) or "")
         words = ":\n" + "\n".join(said) if said else " and printed nothing"
         texts.append(f"{outcome['name']} {what} (see {os.path.dirname(outcome['stdout_path'])} on this node){words}")
     return f"{len(failed)} of {total} points did not finish: " + "\n".join(texts)

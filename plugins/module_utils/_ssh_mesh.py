@@ -83,16 +83,20 @@ def _parse_peer(option: str, value: t.Mapping[str, t.Any], complete: bool) -> Pe
     host_keys = value["host_public_keys"]
     if not isinstance(host_keys, list) or (complete and not host_keys):
         raise OptionError(f"{option}.host_public_keys", host_keys, "a list of at least one public key")
-    for key in [*host_keys, value["client_public_key"]]:
-        if not _PUBLIC_KEY.match(key) and (complete or key):
-            raise OptionError(f"{option} key", key, "a public key as 'TYPE BASE64'")
-    sources = tuple(value.get("sources") or [address])
+    keys = [("host_public_keys", key) for key in host_keys] + [("client_public_key", value["client_public_key"])]
+    for name, key in keys:
+        if not _PUBLIC_KEY.match(str(key)) and (complete or key):
+            raise OptionError(f"{option}.{name}", key, "a public key as 'TYPE BASE64'")
+    sources = value.get("sources") or [address]
+    allowed_sources = "a list of addresses and subnets, such as 10.0.0.0/24"
+    if not isinstance(sources, list):
+        raise OptionError(f"{option}.sources", sources, allowed_sources)
     for source in sources:
         try:
-            ipaddress.ip_network(source)
+            ipaddress.ip_network(str(source))
         except ValueError:
-            raise OptionError(f"{option}.sources", source, "addresses and subnets, such as 10.0.0.0/24") from None
-    return Peer(address, port, value["user"], tuple(host_keys), value["client_public_key"], sources)
+            raise OptionError(f"{option}.sources", source, allowed_sources) from None
+    return Peer(address, port, value["user"], tuple(host_keys), value["client_public_key"], tuple(sources))
 
 
 #: What one node must know of another, of what sshd_instance returns.

@@ -146,6 +146,12 @@ def port_was_taken(log: str) -> bool:
     return re.search(r"Bind to port \d+ .*Address already in use", log) is not None
 
 
+def complaint(stderr: str, path: str) -> str:
+    """What ``sshd -t`` has against the configuration in the file at ``path``."""
+    found = re.findall(rf"^{re.escape(path)}:? line \d+: (.+?)\s*$", stderr, re.MULTILINE)
+    return found[-1] if found else _last_line(stderr)
+
+
 def is_locked(shadow: str, user: str) -> bool:
     """Whether an account is locked, from the text of /etc/shadow: without PAM, sshd lets nobody in there, key or not."""
     for line in shadow.splitlines():
@@ -326,7 +332,8 @@ class Sshd:
         finally:
             remove(candidate)
         if result.returncode != 0:
-            raise NodeError(f"sshd refuses its configuration: {_last_line(result.stderr).replace(candidate, 'sshd_config')}")
+            # The other lines are the module's own.
+            raise NodeError(f"extra_options: sshd refuses its configuration: {complaint(result.stderr, candidate)}")
 
     def _make_directory(self, path: str) -> None:
         try:

@@ -157,7 +157,7 @@ import os
 import socket
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     ADDRESS_ARGUMENT_SPEC,
     own_address,
@@ -179,6 +179,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import (
 
 def settings_of(params: dict) -> SshdSettings:
     """The settings that the options name, on this node. Raises GpufabricError."""
+    if params["timeout"] < 1:
+        raise OptionError("timeout", params["timeout"], "1 or more seconds")
     user = current_user().pw_name
     return SshdSettings(
         address=own_address(params["address"], params["interface"], params["subnet"]),

@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shlex
+import stat
 import subprocess
 import typing as t
 
@@ -36,7 +37,7 @@ CONTROLLER_ACTIONS = {
 
 
 #: What Ansible's own logins leave on a node.
-_OF_ANSIBLE = re.compile(r"/\.ansible[/ ]|/var/tmp |/var/log/(wtmp|lastlog) ")
+_OF_ANSIBLE = re.compile(r"/\.ansible[/ ]|/var/log/(wtmp|lastlog) ")
 
 
 @dataclasses.dataclass
@@ -166,7 +167,15 @@ class Nodes:
 
     def state(self, node: str) -> set[str]:
         """What runs on a node, listens there and was written there, but for Ansible's own connection."""
-        rows = [line.split(None, 2) for line in self.shell(node, "ps -e -o pid=,ppid=,args=").stdout.splitlines()]
+        looks = (
+            "ps -e -o pid=,ppid=,args=",
+            "ss -Hlntu",
+            r"find /run /tmp /dev/shm -xdev -printf '%p %M %s\n'",
+            "cat /proc/self/mountinfo",
+        )
+        seen = self.shell(node, "; echo =====; ".join(looks)).stdout.split("=====\n")
+        processes, listeners, files, mounts = (text.splitlines() for text in seen)
+        rows = [line.split(None, 2) for line in processes]
         parents = {pid: parent for pid, parent, _command in rows}
         system = next(pid for pid, parent, command in rows if parent == "1" and "/etc/local-node/sshd_config" in command)
 
@@ -175,16 +184,16 @@ class Nodes:
             return pid in ("1", system) or (parent not in ("0", system) and counts(parent))
 
         # The root file system is this machine's: only what the node wrote over it is the node's own.
-        mounts = self.shell(node, "cat /proc/self/mountinfo").stdout
-        written = re.search(r" / / .*upperdir=([^ ,]+)", mounts).group(1)
-        listing = ["-type", "d", "-printf", r"file %p %y %m\n", "-o", "-printf", r"file %p %y %m %s\n"]
-        files = subprocess.run(["find", written, *listing], stdout=subprocess.PIPE, text=True, check=True).stdout
-        files += self.shell(node, shlex.join(["find", "/run", "/tmp", "/dev/shm", "-xdev", *listing])).stdout
-        listeners = self.shell(node, "ss -Hlntu").stdout.splitlines()
+        written = next(found[1] for found in map(re.compile(r" / / .*upperdir=([^ ,]+)").search, mounts) if found)
+        for path in pathlib.Path(written).rglob("*"):
+            name, status = f"/{path.relative_to(written)}", path.lstat()
+            # To look into a directory may be enough for the node to have a copy of it.
+            if not stat.S_ISDIR(status.st_mode) or not os.path.isdir(name):
+                files.append(f"{name} {stat.filemode(status.st_mode)} {status.st_size}")
         return {
             *(f"process {pid} {command}" for pid, _parent, command in rows if counts(pid)),
             *(f"listener {' '.join(line.split())}" for line in listeners),
-            *(line for line in files.replace(written, "").splitlines() if not _OF_ANSIBLE.search(line)),
+            *(f"file {line}" for line in files if not _OF_ANSIBLE.search(line)),
         }
 
     def _tasks(self, tasks: list[dict], *options: str, hosts: str, **keywords: t.Any) -> list[dict[str, t.Any]]:

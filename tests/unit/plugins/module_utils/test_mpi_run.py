@@ -8,7 +8,12 @@ import sys
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import PointRunner, explain, parse_points, tail
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import (
+    PointRunner,
+    explain,
+    parse_points,
+    telling_lines,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
 
@@ -69,5 +74,13 @@ def test_explain_quotes_the_end_of_the_errors(tmp_path):
     assert "the last" in text and "first" not in text
 
 
-def test_tail_leaves_blank_lines_out():
-    assert tail("a\n\nb\n \nc\n", 2) == ["b", "c"]
+def test_telling_lines_leave_blank_ones_out():
+    assert telling_lines("a\n\nb\n \nc\n", 2) == ["b", "c"]
+
+
+def test_telling_lines_come_before_what_open_mpi_frames():
+    frame = "-" * 74
+    text = f"ssh: Connection refused\n{frame}\nadvice 1\n\nadvice 2\n{frame}\n{frame}\nadvice 3\n{frame}\n[g1] the end\n"
+    assert telling_lines(text, 3) == ["ssh: Connection refused", "[g1] the end", "advice 1"]
+    assert telling_lines(text, 1) == ["[g1] the end"]
+    assert telling_lines(f"{frame}\nno such program\n{frame}\n") == ["no such program"]

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+PEERS = "{{ ansible_play_hosts | map('extract', hostvars, 'sshd') | list }}"
+START = {"gpufabric.nccl.sshd_instance": {"run_id": "mesh", "interface": "eth0"}, "register": "sshd"}
+MESH = {"run_id": "mesh", "peers": PEERS}
+CONFIG = "/run/gpufabric/mesh/ssh/config"
+ABSENT = [
+    {"gpufabric.nccl.ssh_mesh": {"run_id": "mesh", "state": "absent"}},
+    {"gpufabric.nccl.sshd_instance": {"run_id": "mesh", "state": "absent"}},
+]
+
+
+def play(nodes, *tasks, hosts="all"):
+    """Run tasks; they succeed."""
+    played = nodes.playbook([{"hosts": hosts, "gather_facts": False, "tasks": list(tasks)}], "--diff")
+    assert played.returncode == 0, played.output
+    return played
+
+
+@pytest.fixture(scope="module")
+def mesh(nodes):
+    """All nodes reach all; what the play was."""
+    before = {node: nodes.state(node) for node in nodes.names}
+    checks = [{"gpufabric.nccl.ssh_mesh": MESH, "name": name, "check_mode": name == "check"} for name in ("check", "run", "again")]
+    yield play(nodes, START, *checks)
+    play(nodes, *ABSENT)
+    # Sessions that were refused may need a moment to end.
+    assert {node: nodes.state(node) for node in nodes.names} == before
+
+
+def test_every_node_reaches_every_other(nodes, mesh):
+    addresses = " ".join(nodes.addresses.values())
+    for node in nodes.names:
+        command = f"for address in {addresses}; do ssh -F {CONFIG} $address hostname || exit 1; done"
+        assert nodes.shell(node, command).stdout.split() == nodes.names
+
+
+def test_check_mode_predicts_and_a_second_run_changes_nothing(nodes, mesh):
+    for node in nodes.names:
+        check, run, again = (
+            next(record["result"] for record in mesh.records if (record["host"], record["task"]) == (node, task))
+            for task in ("check", "run", "again")
+        )
+        assert check["changed"] and run["changed"] and not again["changed"]
+        assert check["diff"] == run["diff"] and again["diff"] == []
+        paths = {run[name] for name in ("ssh_config", "known_hosts", "authorized_keys")}
+        assert {part["after_header"] for part in run["diff"]} == paths
+        for part in run["diff"]:
+            assert nodes.shell(node, f"cat {part['after_header']}").stdout == part["after"]
+            assert all(address in part["after"] for address in nodes.addresses.values())
+
+
+def test_only_listed_variables_arrive(nodes, mesh):
+    set_here = "LD_LIBRARY_PATH=/opt/libraries NCCL_DEBUG=INFO UNLISTED=here"
+    ssh = f"{set_here} ssh -v -o LogLevel=DEBUG -o SendEnv=UNLISTED -F {CONFIG} {nodes.addresses['g2']}"
+    done = nodes.shell("g1", f"{ssh} env")
+    arrived = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert arrived["LD_LIBRARY_PATH"] == "/opt/libraries" and arrived["NCCL_DEBUG"] == "INFO"
+    # It was sent, and sshd dropped it.
+    assert "setting env UNLISTED" in done.stderr and "UNLISTED" not in arrived
+    unsent = nodes.shell("g1", ssh.replace("-o SendEnv=UNLISTED", "") + " true")
+    assert "setting env NCCL_DEBUG" in unsent.stderr and "UNLISTED" not in unsent.stderr
+
+
+def test_a_wrong_host_key_is_refused(nodes, mesh):
+    own = mesh.result("g2", "gpufabric.nccl.sshd_instance")
+    login = f"ssh -F {CONFIG} {own['address']} hostname"
+    impostor = (
+        f"kill {own['pid']}; ssh-keygen -q -t ed25519 -N '' -f /tmp/other_key;"
+        f" sed 's,^HostKey .*,HostKey /tmp/other_key,; s,^PidFile .*,PidFile /tmp/other.pid,' {own['run_dir']}/sshd/sshd_config > /tmp/other_config;"
+        " until /usr/sbin/sshd -f /tmp/other_config; do sleep 0.1; done"
+    )
+    nodes.shell("g2", impostor)
+    try:
+        refused = nodes.shell("g1", login, check=False)
+    finally:
+        nodes.shell("g2", "until kill $(cat /tmp/other.pid); do sleep 0.1; done; rm /tmp/other_key* /tmp/other_config")
+    assert refused.returncode == 255 and refused.stdout == ""
+    assert "REMOTE HOST IDENTIFICATION HAS CHANGED" in refused.stderr and "Host key verification failed" in refused.stderr
+    # Only the node whose sshd is gone is repaired, and all reach it as before.
+    repaired = play(nodes, START, {"gpufabric.nccl.ssh_mesh": MESH})
+    assert repaired.changed() == ["g2: gpufabric.nccl.sshd_instance"]
+    assert nodes.shell("g1", login).stdout == "g2\n"
+
+
+def test_the_users_own_configuration_is_given_back(nodes, mesh):
+    target = nodes.addresses["g4"]
+    nodes.shell("g1", "rm -rf ~/.ssh")
+    nodes.shell("g2", "mkdir -p ~/.ssh; chmod 0755 ~/.ssh; printf 'Host own\\n    Port 2022\\n' > ~/.ssh/config; chmod 0640 ~/.ssh/config")
+    look = "find ~/.ssh -printf '%p %M %U %s\\n' 2>/dev/null; cat ~/.ssh/config 2>/dev/null; true"
+    before = {node: nodes.shell(node, look).stdout for node in ("g1", "g2")}
+    assert before["g1"] == "" and "-rw-r----- 0 24" in before["g2"]
+    try:
+        tasks = [
+            {"gpufabric.nccl.ssh_mesh": {**MESH, "user_config": True}, "name": name, "check_mode": name == "check"}
+            for name in ("check", "run", "again")
+        ]
+        played = play(nodes, START, *tasks)
+        for node in ("g1", "g2"):
+            check, run, again = (record["result"] for record in played.records if record["host"] == node and record["task"] != START.get("name") and "ssh_config" in record["result"])
+            assert check["diff"] == run["diff"] and run["changed"] and not again["changed"]
+            assert [part["after_header"] for part in run["diff"]] == ["/root/.ssh/config"]
+            assert nodes.shell(node, f"ssh {target} hostname").stdout == "g4\n"
+        assert nodes.shell("g2", "ssh -G own").stdout.count("port 2022\n") == 1
+        assert "-rw-r-----" in nodes.shell("g2", look).stdout
+        # The same call without it takes it out.
+        play(nodes, START, {"gpufabric.nccl.ssh_mesh": MESH})
+        assert {node: nodes.shell(node, look).stdout for node in ("g1", "g2")} == before
+        # And so does absent.
+        play(nodes, START, tasks[1], ABSENT[0], hosts="g1:g2")
+        assert {node: nodes.shell(node, look).stdout for node in ("g1", "g2")} == before
+        play(nodes, START, {"gpufabric.nccl.ssh_mesh": MESH})
+    finally:
+        nodes.shell("g2", "rm -r ~/.ssh")
+
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG7IVmFHXHTbvoHfMy49RxBRRWlqy8QPTnj4I6J"
+PEER = {"address": "10.66.0.1", "port": 2200, "user": "root", "host_public_keys": [KEY], "client_public_key": KEY}
+BAD_INPUT = [
+    ({"peers": []}, "peers: [] is not allowed; allowed: at least one peer, as sshd_instance returns it"),
+    ({"peers": [{"address": "10.66.0.1"}]}, "peers[0]: ['address'] is not allowed; allowed: a peer as sshd_instance returns"),
+    ({"peers": [PEER, {**PEER, "address": "g2"}]}, "peers[1].address: 'g2' is not allowed; allowed: a numeric IPv4"),
+    ({"peers": [PEER, PEER]}, "peers[1].address: '10.66.0.1' is not allowed; allowed: each address once; peers[0] has it too"),
+    ({"peers": [{**PEER, "port": 0}]}, "peers[0].port: 0 is not allowed; allowed: 1 to 65535"),
+    ({"peers": [{**PEER, "port": 65536}]}, "peers[0].port: 65536 is not allowed; allowed: 1 to 65535"),
+    ({"peers": [{**PEER, "user": "a b"}]}, "peers[0].user: 'a b' is not allowed; allowed: a name of letters"),
+    ({"peers": [{**PEER, "host_public_keys": []}]}, "peers[0].host_public_keys: [] is not allowed; allowed: a list of at"),
+    ({"peers": [{**PEER, "host_public_keys": [f"{KEY}\nx"]}]}, "peers[0].host_public_keys: 'ssh-ed25519 AAAA"),
+    ({"peers": [{**PEER, "client_public_key": 5}]}, "peers[0].client_public_key: 5 is not allowed; allowed: a public key"),
+    ({"peers": [{**PEER, "client_public_key": ""}]}, "peers[0].client_public_key: '' is not allowed; allowed: a public key"),
+    ({"peers": [{**PEER, "sources": ["10.0.0.1/8"]}]}, "peers[0].sources: '10.0.0.1/8' is not allowed; allowed: a list of"),
+    ({"peers": [{**PEER, "sources": "10.0.0.1"}]}, "peers[0].sources: '10.0.0.1' is not allowed; allowed: a list of"),
+    ({"send_env": ["A=B"]}, "send_env: 'A=B' is not allowed; allowed: names of environment variables"),
+    ({"connect_timeout": 0}, "connect_timeout: 0 is not allowed; allowed: 1 to 3600 seconds"),
+    ({"run_id": "a/b"}, "run_id: 'a/b' is not allowed; allowed: 1 to 63 letters"),
+    ({"run_dir": "/etc/passwd/run"}, "run_dir: /etc/passwd/run cannot be made, because /etc/passwd is not a directory"),
+]
+
+
+def test_bad_input_is_one_line_and_changes_nothing(nodes):
+    before = nodes.state("g3")
+    calls = [("ssh_mesh", {"run_id": "bad", "peers": [PEER], **options}) for options, _message in BAD_INPUT]
+    for result, (options, message) in zip(nodes.modules(calls, hosts="g3"), BAD_INPUT):
+        assert result["failed"], options
+        assert result["msg"].startswith(message) and "\n" not in result["msg"]
+    assert nodes.state("g3") == before
