@@ -99,7 +99,7 @@ def control_network(nodes: t.Mapping[str, Node], addresses: t.Mapping[str, str])
 def plan_benchmark(
     nodes: t.Mapping[str, Node], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
-    """What to run: ``backend``, ``reason``, ``launcher``, ``hosts`` of the hostfile, ``control`` network, ``cpu_program``, ``mca``, ``points``.
+    """What to run: ``backend``, ``reason``, ``launcher``, ``hosts`` of the hostfile, ``control`` network, ``mca``, ``points``.
 
     ``nodes``: what mpi_node_info found, by inventory name. ``peers``: as key_exchange made them, each with its ``name``.
     ``settings``: the role's variables without their prefix. Raises GpufabricError, which names the host at fault.
@@ -122,7 +122,7 @@ def plan_benchmark(
         _check_python(nodes)
     addresses = {peer["name"]: peer["address"] for peer in peers}
     run_dir = next(peer["run_dir"] for peer in peers if peer["name"] == launcher)
-    cpu_program = posixpath.join(run_dir, "mpi", "cpu_perf.py")
+    cpu_program = posixpath.join(run_dir, "mpi", "files", "cpu_perf.py")
     return {
         "backend": backend,
         "reason": reason,
@@ -132,7 +132,6 @@ def plan_benchmark(
             {"name": name, "address": addresses[name], "slots": _slots(name, node, backend, settings["ranks_per_node"])}
             for name, node in nodes.items()
         ],
-        "cpu_program": cpu_program,
         # Ranks that wait would keep the others off the CPUs where nodes share these.
         "mca": {"mpi_yield_when_idle": "1"} if backend == "cpu" else {},
         "points": [_point(name, backend, nodes[launcher], cpu_program, settings) for name in settings["collectives"]],

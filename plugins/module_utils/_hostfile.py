@@ -17,7 +17,7 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 
 # Four numbers are an address or a mistake.
 _NAME = re.compile(r"(?!\d+(?:\.\d+){3}\Z)[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?\Z")
@@ -62,7 +62,9 @@ def parse_hosts(values: t.Sequence[t.Mapping[str, t.Any]]) -> list[Host]:
         if slots is None or slots < 1:
             raise OptionError(f"{option}.slots", slots, "1 or more")
         hosts.append(Host(name, slots, address))
-    _check_unique([(f"hosts[{index}]", host) for index, host in enumerate(hosts)])
+    doubles = _doubles((f"hosts[{index}]", host) for index, host in enumerate(hosts))
+    if doubles:
+        raise NodeError(f"hosts: {doubles}")
     return hosts
 
 
@@ -81,10 +83,9 @@ def parse_hostfile(text: str, path: str, default_slots: int = 1) -> list[Host]:
             hosts.append((f"line {number}", _parse_line(line, default_slots)))
         except ValueError as error:
             mistakes.append(f"line {number}: {error}")
-    try:
-        _check_unique(hosts)
-    except GpufabricError as error:
-        mistakes.append(str(error))
+    doubles = _doubles(hosts)
+    if doubles:
+        mistakes.append(doubles)
     if not hosts and not mistakes:
         mistakes.append("it names no host")
     if mistakes:
@@ -115,15 +116,15 @@ def _parse_line(line: str, default_slots: int) -> Host:
     return Host(name, count)
 
 
-def _check_unique(hosts: t.Iterable[tuple[str, Host]]) -> None:
+def _doubles(hosts: t.Iterable[tuple[str, Host]]) -> str | None:
+    """What is wrong where hosts are there more than once."""
     first: dict[str, str] = {}
     doubles = []
     for where, host in hosts:
         earlier = first.setdefault(host.name, where)
         if earlier != where:
             doubles.append(f"{where}: {host.name} is there already, {earlier}")
-    if doubles:
-        raise NodeError(f"each host once, with all its slots: {'; '.join(doubles)}")
+    return f"each host once, with all its slots: {'; '.join(doubles)}" if doubles else None
 
 
 def candidates(name: str, rewrite: str, cluster_domain: str) -> list[str]:

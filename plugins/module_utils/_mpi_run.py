@@ -29,6 +29,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN
 POINT_VARIABLE = "GPUFABRIC_POINT"
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\Z")
 _FRAME = re.compile(r"-{60,}\s*\Z")
 
 
@@ -64,6 +65,14 @@ def parse_points(values: t.Sequence[t.Mapping[str, t.Any]], default_timeout: flo
     return points
 
 
+def parse_files(values: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """Files from the option of the module, their texts by name. Raises OptionError."""
+    for name, text in values.items():
+        if not _FILE_NAME.match(name) or not isinstance(text, str):
+            raise OptionError("files", name, "texts by names of letters, digits, dots, underscores and dashes")
+    return dict(values)
+
+
 def telling_lines(text: str, most: int = 20) -> list[str]:
     """At most so many lines that may tell the cause: the last that are not blank.
 
@@ -87,11 +96,14 @@ class PointRunner:
     def __init__(self, run_dir: RunDir) -> None:
         self.run_dir = run_dir
 
-    def clear(self) -> None:
-        """Forget the points of an earlier call. Raises NodeError."""
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self.run_dir.points)
-        self.run_dir.create(self.run_dir.mpi, self.run_dir.points)
+    def prepare(self, files: t.Mapping[str, str]) -> None:
+        """Forget the points and files of an earlier call, and write these files. Raises NodeError."""
+        for path in (self.run_dir.points, self.run_dir.files):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(path)
+        self.run_dir.create(self.run_dir.mpi, self.run_dir.points, *([self.run_dir.files] if files else []))
+        for name, text in files.items():
+            write_text(os.path.join(self.run_dir.files, name), text)
 
     def directory(self, number: int) -> str:
         """Where a point's files are; points are numbered from 1."""

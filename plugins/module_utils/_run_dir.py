@@ -62,6 +62,7 @@ class RunDir:
         self.known_hosts = os.path.join(self.ssh, "known_hosts")
         self.authorized_keys = os.path.join(self.sshd, "authorized_keys")
         self.hostfile = os.path.join(self.mpi, "hostfile")
+        self.files = os.path.join(self.mpi, "files")
         self.points = os.path.join(self.mpi, "points")
 
     def check(self) -> None:

@@ -171,7 +171,7 @@ def run(params: dict, check_mode: bool) -> dict:
     if params["src"] is None:
         hosts = parse_hosts(params["hosts"])
     else:
-        text = read_text(params["src"])
+        text = read_text(params["src"]) if os.path.isfile(params["src"]) else None
         if text is None:
             raise OptionError("src", params["src"], "the path of a hostfile on this node")
         hosts = parse_hostfile(text, params["src"])
@@ -182,7 +182,7 @@ def run(params: dict, check_mode: bool) -> dict:
         preferred = subnet_of(read_addresses(), params["interface"])
     if params["dest"] is None:
         run_dir.check()
-    elif not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
+    elif os.path.isdir(path) or not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
         raise OptionError("dest", path, "a path in a directory that exists and can be written")
 
     resolver = Resolver(params["timeout"], params["interval"])

@@ -61,6 +61,13 @@ options:
       timeout:
         description: How long the point may take, in seconds. By default O(timeout).
         type: float
+  files:
+    description:
+      - Texts that the programs need on the launcher, by file name. They are written to C(mpi/files) in the run's directory
+        before the first point is run.
+      - The other nodes do not get them.
+    type: dict
+    default: {}
   hostfile:
     description:
       - Path of the hostfile.
@@ -179,6 +186,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import (
     Point,
     PointRunner,
     explain,
+    parse_files,
     parse_points,
     placement,
     variables_of,
@@ -226,10 +234,17 @@ def plan_launch(params: dict, run_dir: RunDir, hosts: list[Host]) -> Launch:
     )
 
 
-def run_points(points: list[Point], launch: Launch, hosts: list[Host], runner: PointRunner, check_mode: bool) -> list[dict]:
+def run_points(
+    points: list[Point],
+    files: dict[str, str],
+    launch: Launch,
+    hosts: list[Host],
+    runner: PointRunner,
+    check_mode: bool,
+) -> list[dict]:
     """Run the points, or plan them in check mode; what came of each. Raises NodeError."""
     if not check_mode:
-        runner.clear()
+        runner.prepare(files)
     outcomes = []
     for number, point in enumerate(points, 1):
         own = variables_of(runner, number, point)
@@ -259,6 +274,7 @@ def main() -> None:
                     "timeout": {"type": "float"},
                 },
             },
+            "files": {"type": "dict", "default": {}},
             "hostfile": {"type": "path"},
             "mpi_prefix": {"type": "path"},
             "ranks_per_node": {"type": "int"},
@@ -282,9 +298,11 @@ def main() -> None:
                 runner.remove()
             module.exit_json(changed=changed)
         points = parse_points(params["points"] or [], params["timeout"])
+        files = parse_files(params["files"])
         hosts = read_hosts(params["hostfile"] or run_dir.hostfile, module.check_mode)
         run_dir.check()
-        outcomes = run_points(points, plan_launch(params, run_dir, hosts), hosts, runner, module.check_mode)
+        launch = plan_launch(params, run_dir, hosts)
+        outcomes = run_points(points, files, launch, hosts, runner, module.check_mode)
     except GpufabricError as error:
         module.fail_json(msg=str(error))
     failed = [outcome for outcome in outcomes if outcome["status"] not in ("finished", "planned")]

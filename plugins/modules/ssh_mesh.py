@@ -165,6 +165,7 @@ def main() -> None:
         result = {}
         if params["state"] == "present":
             texts = desired_texts(params, run_dir, module.check_mode)
+            run_dir.check()
             result["agent"] = agent(find_openssh_program("ssh"), run_dir)
         else:
             texts = {}

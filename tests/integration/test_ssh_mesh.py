@@ -23,14 +23,26 @@ def play(nodes, *tasks, hosts="all"):
     return played
 
 
+def mesh_tasks(**options):
+    """Tasks that check, run and run again; ``predicted`` reads what came of them."""
+    call = {"gpufabric.nccl.ssh_mesh": {**MESH, **options}}
+    return [{**call, "name": name, "check_mode": name == "check"} for name in ("check", "run", "again")]
+
+
+def predicted(played, node):
+    """What the run changed on a node, after making sure that the check said so and that nothing was left to change."""
+    results = {record["task"]: record["result"] for record in played.records if record["host"] == node}
+    assert results["check"]["changed"] and results["run"]["changed"] and not results["again"]["changed"]
+    assert results["check"]["diff"] == results["run"]["diff"] and results["again"]["diff"] == []
+    return results["run"]
+
+
 @pytest.fixture(scope="module")
 def mesh(nodes):
     """All nodes reach all; what the play was."""
     before = {node: nodes.state(node) for node in nodes.names}
-    checks = [{"gpufabric.nccl.ssh_mesh": MESH, "name": name, "check_mode": name == "check"} for name in ("check", "run", "again")]
-    yield play(nodes, START, *checks)
+    yield play(nodes, START, *mesh_tasks())
     play(nodes, *ABSENT)
-    # Sessions that were refused may need a moment to end.
     assert {node: nodes.state(node) for node in nodes.names} == before
 
 
@@ -43,12 +55,7 @@ def test_every_node_reaches_every_other(nodes, mesh):
 
 def test_check_mode_predicts_and_a_second_run_changes_nothing(nodes, mesh):
     for node in nodes.names:
-        check, run, again = (
-            next(record["result"] for record in mesh.records if (record["host"], record["task"]) == (node, task))
-            for task in ("check", "run", "again")
-        )
-        assert check["changed"] and run["changed"] and not again["changed"]
-        assert check["diff"] == run["diff"] and again["diff"] == []
+        run = predicted(mesh, node)
         paths = {run[name] for name in ("ssh_config", "known_hosts", "authorized_keys")}
         assert {part["after_header"] for part in run["diff"]} == paths
         for part in run["diff"]:
@@ -92,19 +99,15 @@ def test_a_wrong_host_key_is_refused(nodes, mesh):
 def test_the_users_own_configuration_is_given_back(nodes, mesh):
     target = nodes.addresses["g4"]
     nodes.shell("g1", "rm -rf ~/.ssh")
-    nodes.shell("g2", "mkdir -p ~/.ssh; chmod 0755 ~/.ssh; printf 'Host own\\n    Port 2022\\n' > ~/.ssh/config; chmod 0640 ~/.ssh/config")
+    own = r"mkdir ~/.ssh; chmod 0755 ~/.ssh; printf 'Host own\n    Port 2022\n' > ~/.ssh/config; chmod 0640 ~/.ssh/config"
+    nodes.shell("g2", f"rm -rf ~/.ssh; {own}")
     look = "find ~/.ssh -printf '%p %M %U %s\\n' 2>/dev/null; cat ~/.ssh/config 2>/dev/null; true"
     before = {node: nodes.shell(node, look).stdout for node in ("g1", "g2")}
-    assert before["g1"] == "" and "-rw-r----- 0 24" in before["g2"]
+    assert before["g1"] == "" and "-rw-r----- 0 23" in before["g2"]
     try:
-        tasks = [
-            {"gpufabric.nccl.ssh_mesh": {**MESH, "user_config": True}, "name": name, "check_mode": name == "check"}
-            for name in ("check", "run", "again")
-        ]
-        played = play(nodes, START, *tasks)
+        played = play(nodes, START, *mesh_tasks(user_config=True))
         for node in ("g1", "g2"):
-            check, run, again = (record["result"] for record in played.records if record["host"] == node and record["task"] != START.get("name") and "ssh_config" in record["result"])
-            assert check["diff"] == run["diff"] and run["changed"] and not again["changed"]
+            run = predicted(played, node)
             assert [part["after_header"] for part in run["diff"]] == ["/root/.ssh/config"]
             assert nodes.shell(node, f"ssh {target} hostname").stdout == "g4\n"
         assert nodes.shell("g2", "ssh -G own").stdout.count("port 2022\n") == 1
@@ -113,7 +116,7 @@ def test_the_users_own_configuration_is_given_back(nodes, mesh):
         play(nodes, START, {"gpufabric.nccl.ssh_mesh": MESH})
         assert {node: nodes.shell(node, look).stdout for node in ("g1", "g2")} == before
         # And so does absent.
-        play(nodes, START, tasks[1], ABSENT[0], hosts="g1:g2")
+        play(nodes, START, mesh_tasks(user_config=True)[1], ABSENT[0], hosts="g1:g2")
         assert {node: nodes.shell(node, look).stdout for node in ("g1", "g2")} == before
         play(nodes, START, {"gpufabric.nccl.ssh_mesh": MESH})
     finally:

@@ -83,7 +83,7 @@ def test_auto_without_any_gpu_names_no_single_host():
 def test_launcher_comes_first():
     plan = plan_benchmark(nodes(), PEERS, {**SETTINGS, "launcher": "g3"})
     assert [host["name"] for host in plan["hosts"]] == ["g3", "g1", "g2"]
-    assert plan["cpu_program"] in plan["points"][0]["argv"]
+    assert "/run/gpufabric/x/mpi/files/cpu_perf.py" in plan["points"][0]["argv"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Opti
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import (
     PointRunner,
     explain,
+    parse_files,
     parse_points,
     telling_lines,
 )
@@ -48,8 +49,9 @@ def test_parse_points_fills_in():
 )
 def test_runner_runs_to_the_end_or_the_time_out(tmp_path, program, timeout, status, exit_status):
     runner = PointRunner(RunDir("unit", str(tmp_path / "run")))
-    runner.clear()
+    runner.prepare({"script": "text"})
     command = [sys.executable, "-c", program]
+    assert (tmp_path / "run" / "mpi" / "files" / "script").read_text() == "text"
     (point,) = parse_points([{"argv": command}], timeout)
     outcome = runner.run(1, point, command, {})
     assert (outcome["status"], outcome["exit_status"]) == (status, exit_status)
@@ -84,3 +86,9 @@ def test_telling_lines_come_before_what_open_mpi_frames():
     assert telling_lines(text, 3) == ["ssh: Connection refused", "[g1] the end", "advice 1"]
     assert telling_lines(text, 1) == ["[g1] the end"]
     assert telling_lines(f"{frame}\nno such program\n{frame}\n") == ["no such program"]
+
+
+@pytest.mark.parametrize("files", [{"../x": ""}, {".hidden": ""}, {"a/b": ""}, {"a": 1}])
+def test_parse_files_refuses(files):
+    with pytest.raises(OptionError, match="^files: "):
+        parse_files(files)

@@ -86,9 +86,9 @@ def test_ssh_config_without_pinned_keys_when_told_so():
         ({"user": "-oProxyCommand=x"}, "peers[0].user"),
         ({"user": "root\n"}, "peers[0].user"),
         ({"host_public_keys": []}, "peers[0].host_public_keys"),
-        ({"host_public_keys": ["ssh-ed25519 AAAA comment"]}, "peers[0] key"),
-        ({"client_public_key": 'ssh-ed25519 AAAA\nfrom="*" ssh-ed25519 BBBB'}, "peers[0] key"),
-        ({"client_public_key": ""}, "peers[0] key"),
+        ({"host_public_keys": ["ssh-ed25519 AAAA comment"]}, "peers[0].host_public_keys"),
+        ({"client_public_key": 'ssh-ed25519 AAAA\nfrom="*" ssh-ed25519 BBBB'}, "peers[0].client_public_key"),
+        ({"client_public_key": ""}, "peers[0].client_public_key"),
         ({"sources": ['*",command="x']}, "peers[0].sources"),
     ],
 )

@@ -10,6 +10,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import (
     Instance,
     SshdSettings,
+    complaint,
     config_values,
     describe,
     is_locked,
@@ -99,6 +100,19 @@ def test_what_sshd_says():
     assert missing_privilege_separation_directory("fine") is None
     assert port_was_taken("error: Bind to port 22 on 0.0.0.0 failed: Address already in use.")
     assert not port_was_taken("error: Bind to port 22 on 0.0.0.0 failed: Permission denied.")
+
+
+@pytest.mark.parametrize(
+    ("stderr", "expected"),
+    [
+        ("/c: line 2: Bad configuration option: X\r\n/c: terminating, 1 bad configuration options\r\n", "Bad configuration option: X"),
+        ('/c line 2: unsupported option "maybe".\r\n', 'unsupported option "maybe".'),
+        ("Unable to load host key: /k\nsshd: no hostkeys available -- exiting.\n", "sshd: no hostkeys available -- exiting."),
+        ("", "no reason given"),
+    ],
+)
+def test_complaint(stderr, expected):
+    assert complaint(stderr, "/c") == expected
 
 
 def test_presented_keys():

@@ -1,0 +1,173 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+RAW = "ansible.builtin.raw"
+PATH = "/run/gpufabric/names/mpi/hostfile"
+
+
+def hostfile(*hosts, **options):
+    """A call of the module; hosts by their names."""
+    return "mpi_hostfile", {"run_id": "names", "hosts": [{"name": name} for name in hosts], "timeout": 0, **options}
+
+
+def read_from(src, **options):
+    """A call of the module for an existing hostfile."""
+    return "mpi_hostfile", {"run_id": "names", "src": src, "timeout": 0, **options}
+
+
+def write(path, text):
+    """A call that appends to a file on the node."""
+    return RAW, f"printf %s '{text}' >> {path}"
+
+
+@pytest.fixture
+def clean(nodes):
+    """A node that is given back as it was, its /etc/hosts too."""
+    before = nodes.state("g1")
+    hosts = nodes.shell("g1", "cat /etc/hosts").stdout
+    yield
+    assert not nodes.module("mpi_run", {"run_id": "names", "state": "absent"})["failed"]
+    # It is podman's file, which can be written but not replaced.
+    nodes.shell("g1", f"printf %s '{hosts}' > /etc/hosts; rm -f /tmp/hosts* /run/hosts*")
+    assert nodes.state("g1") == before
+
+
+def test_names_become_addresses_and_check_mode_predicts(nodes, clean):
+    two, three = nodes.addresses["g2"], nodes.addresses["g3"]
+    first, _kept, second = nodes.modules(
+        [
+            ("mpi_hostfile", {"run_id": "names", "hosts": [{"name": "g2", "slots": 2}, {"name": "g3"}]}),
+            (RAW, f"ln {PATH} /run/hosts.kept"),
+            hostfile("g3"),
+        ]
+    )
+    assert first["path"] == PATH and first["waited"] < 1
+    assert first["hosts"] == [{"name": "g2", "address": two, "slots": 2}, {"name": "g3", "address": three, "slots": 1}]
+    # It is replaced, never written over: who has the old one open reads that to its end.
+    assert nodes.shell("g1", "cat /run/hosts.kept").stdout == f"{two} slots=2\n{three} slots=1\n"
+    assert nodes.shell("g1", f"cat {PATH}").stdout == f"{three} slots=1\n" and second["changed"]
+    assert nodes.shell("g1", f"stat -c %a {PATH}; ls -A {PATH.rsplit('/', 1)[0]}").stdout == "644\nhostfile\n"
+    names, elsewhere = nodes.predicted([hostfile("g3", "g2", numeric=False), hostfile("g2", dest="/tmp/hosts.dest")])
+    assert names["diff"]["before"] == f"{three} slots=1\n" and names["diff"]["after"] == "g3 slots=1\ng2 slots=1\n"
+    assert nodes.shell("g1", "cat /tmp/hosts.dest").stdout == f"{two} slots=1\n" == elsewhere["diff"]["after"]
+
+
+def test_names_that_come_late_and_names_of_clusters(nodes, clean):
+    two, three, four = (nodes.addresses[node] for node in ("g2", "g3", "g4"))
+    late = f"setsid -f sh -c 'sleep 2; echo {four} late >> /etc/hosts' >/dev/null 2>&1"
+    mixed = f"# Made by hand\n\nw-0.job.ns.svc slots=4  # long form only\n  w-1.job.ns.svc\n{four} slots=2 max_slots=8\n"
+    _hosts, _mixed, short, long, kept, _started, waited = nodes.modules(
+        [
+            write("/etc/hosts", f"{two} w-0.job.ns.svc.cluster.local\n{three} w-1.job.ns.svc\n"),
+            write("/tmp/hosts.mixed", mixed),
+            read_from("/tmp/hosts.mixed", numeric=False),
+            hostfile("w-0.job.ns.svc", "w-1.job.ns.svc", rewrite_fqdn="true"),
+            hostfile("w-0.job.ns.svc", "w-1.job.ns.svc", rewrite_fqdn="false"),
+            (RAW, late),
+            hostfile("g2", "late", timeout=30, interval=0.2),
+        ]
+    )
+    assert short["hosts"] == [
+        {"name": "w-0.job.ns.svc.cluster.local", "address": two, "slots": 4},
+        {"name": "w-1.job.ns.svc", "address": three, "slots": 1},
+        {"name": four, "address": four, "slots": 2},
+    ]
+    assert short["diff"]["after"] == f"w-0.job.ns.svc.cluster.local slots=4\nw-1.job.ns.svc slots=1\n{four} slots=2\n"
+    assert long["failed"] and long["unresolved"] == ["w-1.job.ns.svc"]
+    assert kept["failed"] and kept["unresolved"] == ["w-0.job.ns.svc"]
+    assert [host["address"] for host in waited["hosts"]] == [two, four] and 0.5 < waited["waited"] < 10
+
+
+def test_names_that_never_come(nodes, clean):
+    _src, failed = nodes.modules(
+        [write("/tmp/hosts.never", "g2\nnever-1\nnever-2\n"), read_from("/tmp/hosts.never", timeout=1, interval=0.4)]
+    )
+    assert failed["failed"] and failed["unresolved"] == ["never-1", "never-2"]
+    assert failed["msg"] == "names that do not resolve on this node after 1 s: never-1, never-2"
+    assert failed["evidence"] == {
+        "/tmp/hosts.never": "g2\nnever-1\nnever-2\n",
+        "/etc/resolv.conf": nodes.shell("g1", "cat /etc/resolv.conf").stdout,
+        "/etc/hosts": nodes.shell("g1", "cat /etc/hosts").stdout,
+    }
+    assert nodes.shell("g1", f"test -e {PATH}", check=False).returncode == 1
+
+
+def test_a_name_on_two_networks_is_not_guessed(nodes, clean):
+    control, data = nodes.addresses["g1"], nodes.shell("g1", "hostname -I").stdout.split()
+    (data,) = (address for address in data if address.startswith("192.168."))
+    # A node finds its own name on both of its networks.
+    guessed, by_interface, by_subnet, outside, loopback = nodes.modules(
+        [
+            hostfile("g1"),
+            hostfile("g1", interface="eth0"),
+            hostfile("g1", subnet=f"{data}/24"),
+            hostfile("g1", subnet="10.99.0.0/16"),
+            hostfile("localhost"),
+        ]
+    )
+    assert guessed["msg"] == (
+        f"g1 has more than one address: {control}, {data}; set subnet or interface, or the host's address"
+    )
+    assert by_interface["hosts"][0]["address"] == control and by_subnet["hosts"][0]["address"] == data
+    assert outside["msg"] == f"g1 has no address in 10.99.0.0/16: {control}, {data}"
+    assert loopback["msg"].startswith("localhost resolves to loopback only (")
+
+
+MISTAKES = [
+    ("g2:4\n", "line 1: 'g2:4' is MPICH's way to give slots; Open MPI takes it for a name: write 'g2 slots=4'"),
+    ("g2\n# g3\ng2 slots=2\n", "each host once, with all its slots: line 3: g2 is there already, line 1"),
+    ("g2 slots=0\n", "line 1: slots '0' is not 1 or more"),
+    ("g2 gpus=8\n", "line 1: 'gpus=8' is not a setting of a hostfile; allowed: slots=N, max_slots=N"),
+    ("root@g2\n", "line 1: 'root@g2' names a user; ssh_config does that, so write 'g2'"),
+    ("-x\n10.0.0.256\n", "line 1: '-x' is not a host name or a numeric address; line 2: '10.0.0.256' is not a host name"),
+    ("# none\n\n", "it names no host"),
+]
+
+
+def test_mistakes_in_a_hostfile_are_named(nodes, clean):
+    calls = []
+    for number, (text, _message) in enumerate(MISTAKES):
+        nodes.shell("g1", f"printf %s '{text}' > /tmp/hosts.{number}")
+        calls.append(read_from(f"/tmp/hosts.{number}"))
+    for number, (result, (_text, message)) in enumerate(zip(nodes.modules(calls), MISTAKES)):
+        assert result["failed"] and "\n" not in result["msg"]
+        assert result["msg"].startswith(f"hostfile /tmp/hosts.{number}: {message}")
+
+
+HOST = {"name": "g2"}
+BAD_INPUT = [
+    ({"hosts": []}, "hosts: [] is not allowed; allowed: at least one host with its name or address"),
+    ({"hosts": [{"slots": 1}]}, "hosts[0]: {"),
+    ({"hosts": [{**HOST, "slots": 0}]}, "hosts[0].slots: 0 is not allowed; allowed: 1 or more"),
+    ({"hosts": [{**HOST, "address": "g2"}]}, "hosts[0].address: 'g2' is not allowed; allowed: a numeric address"),
+    ({"hosts": [{"name": "a b"}]}, "hosts[0].name: 'a b' is not allowed; allowed: a host name or a numeric address"),
+    ({"hosts": [HOST, HOST]}, "hosts: each host once, with all its slots: hosts[1]: g2 is there already, hosts[0]"),
+    ({"hosts": None, "src": "/nosuch"}, "src: '/nosuch' is not allowed; allowed: the path of a hostfile on this node"),
+    ({"hosts": None, "src": "/etc"}, "src: '/etc' is not allowed; allowed: the path of a hostfile on this node"),
+    ({"timeout": -1}, "timeout: -1.0 is not allowed; allowed: 0 or more seconds"),
+    ({"interval": -1}, "interval: -1.0 is not allowed; allowed: 0 or more seconds"),
+    ({"interface": "eth7"}, "interface: 'eth7' is not allowed; allowed: an interface of this node"),
+    ({"subnet": "10.66.0.0"}, "subnet: '10.66.0.0' is not allowed; allowed: a subnet with its prefix length"),
+    ({"cluster_domain": "a b"}, "cluster_domain: 'a b' is not allowed; allowed: a domain name, such as cluster.local"),
+    ({"dest": "/nosuch/hostfile"}, "dest: '/nosuch/hostfile' is not allowed; allowed: a path in a directory that exists"),
+    ({"dest": "/tmp"}, "dest: '/tmp' is not allowed; allowed: a path in a directory that exists"),
+    ({"run_id": "a/b"}, "run_id: 'a/b' is not allowed; allowed: 1 to 63 letters"),
+    ({"run_dir": "/etc/passwd/run"}, "run_dir: /etc/passwd/run cannot be made, because /etc/passwd is not a directory"),
+]
+
+
+def test_bad_input_is_one_line_and_changes_nothing(nodes):
+    before = nodes.state("g1")
+    calls = []
+    for options, _message in BAD_INPUT:
+        given = {"run_id": "bad", "hosts": [HOST], "timeout": 0, **options}
+        calls.append(("mpi_hostfile", {name: value for name, value in given.items() if value is not None}))
+    for result, (options, message) in zip(nodes.modules(calls), BAD_INPUT):
+        assert result["failed"], options
+        assert result["msg"].startswith(message) and "\n" not in result["msg"]
+    assert nodes.state("g1") == before

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+def test_a_node_is_described_as_it_is(nodes):
+    interfaces = {"control_interface": "eth0", "data_interface": "net1"}
+    found, checked, auto = nodes.modules(
+        [("mpi_node_info", interfaces), ("mpi_node_info", {**interfaces, "mpi_prefix": "/usr"}), ("mpi_node_info", {})]
+    )
+    node = found["node"]
+    control, number = nodes.addresses["g1"], nodes.addresses["g1"].split(".")[2]
+    assert node["hostname"] == "g1"
+    assert node["control"] == {"interface": "eth0", "address": control, "subnet": f"10.66.{number}.0/24"}
+    assert node["data"] == {
+        "interface": "net1",
+        "address": f"192.168.{number}.11",
+        "subnet": f"192.168.{number}.0/24",
+    }
+    addresses = {one["name"]: one["addresses"] for one in node["interfaces"]}
+    assert f"{control}/24" in addresses["eth0"] and "127.0.0.1/8" in addresses["lo"]
+    mtu = int(nodes.shell("g1", "cat /sys/class/net/eth0/mtu").stdout)
+    assert next(one["mtu"] for one in node["interfaces"] if one["name"] == "eth0") == mtu
+    mpirun = node["mpi"]["mpirun"]
+    assert node["mpi"]["implementation"] == "openmpi" and f"{node['mpi']['prefix']}/bin/mpirun" == mpirun
+    assert f"(Open MPI) {node['mpi']['version']}\n" in nodes.shell("g1", f"{mpirun} --version").stdout
+    python = node["python"]["executable"]
+    for package in ("numpy", "mpi4py"):
+        version = nodes.shell("g1", f"{python} -c 'import {package}; print({package}.__version__)'").stdout.strip()
+        assert node["python"][package] == version
+    assert node["cpus"] == int(nodes.shell("g1", "nproc").stdout)
+    assert node["shm_bytes"] == 1 << 30
+    assert not found["changed"] and checked["node"] == node
+    assert auto["node"] == {**node, "control": None, "data": None}
+
+
+def test_gpus_are_the_ones_that_nvidia_smi_lists(nodes):
+    program = "command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name --format=csv,noheader"
+    names = nodes.shell("g1", program, check=False).stdout.splitlines()
+    gpus = nodes.module("mpi_node_info", {})["node"]["gpus"]
+    assert gpus == {"vendor": "nvidia" if names else "none", "count": len(names), "names": sorted(set(names))}
+
+
+BAD_INPUT = [
+    ({"control_interface": "eth7"}, "control_interface: 'eth7' is not allowed; allowed: an interface of this node: "),
+    ({"data_interface": "eth7"}, "data_interface: 'eth7' is not allowed; allowed: an interface of this node: "),
+    ({"mpi_prefix": "/nosuch"}, "mpi_prefix: '/nosuch' is not allowed; allowed: a directory with bin/mpirun in it"),
+    ({"benchmark_dir": "/nosuch"}, "benchmark_dir: '/nosuch' is not allowed; allowed: a directory of this node"),
+]
+
+
+def test_bad_input_is_one_line(nodes):
+    results = nodes.modules([("mpi_node_info", options) for options, _message in BAD_INPUT])
+    for result, (_options, message) in zip(results, BAD_INPUT):
+        assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
+def test_mpirun_may_be_missing_broken_or_of_another_kind(breakable):
+    prefix = "/tmp/mpi/bin"
+    make = f"mkdir -p {prefix}; printf '#!/bin/sh\\n%s\\n' \"$1\" > {prefix}/mpirun; chmod +x {prefix}/mpirun"
+    launch = {"run_id": "nompi", "points": [{"argv": ["true"]}], "hostfile": "/tmp/mpi/hostfile"}
+    mpirun = breakable.shell("g1", "readlink -f /usr/bin/mpirun").stdout.strip()
+    breakable.shell("g1", f"set -- 'echo HYDRA build details; exit 0'; {make}; echo localhost > /tmp/mpi/hostfile")
+    breakable.shell("g1", f"mv {mpirun} {mpirun}.away; mv /usr/bin/mpirun /usr/bin/mpirun.away")
+    before = breakable.state("g1")
+    try:
+        missing, other, refused = breakable.modules(
+            [("mpi_node_info", {}), ("mpi_node_info", {"mpi_prefix": "/tmp/mpi"}), ("mpi_run", launch)]
+        )
+        assert breakable.state("g1") == before
+        breakable.shell("g1", f"set -- 'echo libmpi.so.40: cannot open >&2; exit 127'; {make}")
+        broken = breakable.module("mpi_node_info", {"mpi_prefix": "/tmp/mpi"})
+    finally:
+        breakable.shell("g1", f"mv /usr/bin/mpirun.away /usr/bin/mpirun; mv {mpirun}.away {mpirun}; rm -r /tmp/mpi")
+    assert missing["node"]["mpi"] is None
+    assert other["node"]["mpi"]["implementation"] == "other"
+    assert broken["failed"] and broken["msg"] == f"{prefix}/mpirun does not run: libmpi.so.40: cannot open"
+    assert refused["failed"] and refused["msg"] == (
+        "mpirun is not on this node; install Open MPI (Debian, Ubuntu: apt-get install openmpi-bin;"
+        " RHEL and its kin: dnf install openmpi), or set mpi_prefix to the directory that holds bin/mpirun"
+    )
