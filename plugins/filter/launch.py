@@ -4,26 +4,35 @@
 
 from __future__ import annotations
 
-import functools
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import complete_results, plan_benchmark
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import (
+    check_nodes,
+    complete_results,
+    plan_benchmark,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import named_peers
 
 
-def _reporting(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
-    """The function as a filter: an error that the user can mend becomes Ansible's own."""
+def peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
+    """The workers of a run."""
+    try:
+        return named_peers(results, names)
+    except GpufabricError as error:
+        raise AnsibleFilterError(str(error)) from error
 
-    @functools.wraps(function)
-    def wrapper(*arguments: t.Any, **options: t.Any) -> t.Any:
-        try:
-            return function(*arguments, **options)
-        except GpufabricError as error:
-            raise AnsibleFilterError(str(error)) from error
 
-    return wrapper
+def benchmark_plan(
+    nodes: dict[str, t.Any], peers: list[dict[str, t.Any]] | None, settings: dict[str, t.Any]
+) -> dict[str, t.Any]:
+    """The plan of a benchmark, or what is in its way as ``error``: a task says that better than a filter that fails."""
+    try:
+        plan = check_nodes(nodes, settings) if peers is None else plan_benchmark(nodes, peers, settings)
+    except GpufabricError as error:
+        return {"error": str(error)}
+    return {"error": None, **plan}
 
 
 class FilterModule:
@@ -32,7 +41,7 @@ class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """By name."""
         return {
-            "peers": _reporting(named_peers),
-            "benchmark_plan": _reporting(plan_benchmark),
-            "benchmark_results": _reporting(complete_results),
+            "peers": peers,
+            "benchmark_plan": benchmark_plan,
+            "benchmark_results": complete_results,
         }

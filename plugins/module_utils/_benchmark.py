@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import ipaddress
 import posixpath
+import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
@@ -50,6 +51,30 @@ _BOOTSTRAP = (
     "sys.argv[0]=f;"
     'exec(compile(s,f,"exec"))'
 )
+
+
+_SIZE = re.compile(r"(\d+)([KMG]?)\Z", re.IGNORECASE)
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+
+
+def check_settings(settings: t.Mapping[str, t.Any]) -> None:
+    """Raise OptionError where the programs would refuse a setting: before anything is run, and by the variable's name."""
+    unknown = [name for name in settings["collectives"] if name not in COLLECTIVES]
+    if unknown or not settings["collectives"]:
+        raise OptionError("nccl_benchmark_collectives", unknown, f"one or more of {', '.join(COLLECTIVES)}")
+    smallest, largest = (_parse_size(f"nccl_benchmark_{name}", settings[name]) for name in ("min_bytes", "max_bytes"))
+    if smallest > largest:
+        raise OptionError("nccl_benchmark_min_bytes", settings["min_bytes"], f"at most {settings['max_bytes']}, the largest size")
+    for name, least in (("step_factor", 2), ("iterations", 1), ("warmup_iterations", 0), ("timeout", 1)):
+        if int(settings[name]) < least:
+            raise OptionError(f"nccl_benchmark_{name}", settings[name], f"{least} or more")
+
+
+def _parse_size(option: str, value: str) -> int:
+    match = _SIZE.match(str(value))
+    if match is None:
+        raise OptionError(option, value, "a number of bytes, such as 8, or one with K, M or G, such as 128M")
+    return int(match.group(1)) * _UNITS[match.group(2).upper()]
 
 
 def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequence[str]) -> tuple[str, str]:
@@ -96,41 +121,47 @@ def control_network(nodes: t.Mapping[str, Node], addresses: t.Mapping[str, str])
     )
 
 
-def plan_benchmark(
-    nodes: t.Mapping[str, Node], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
-) -> dict[str, t.Any]:
-    """What to run: ``backend``, ``reason``, ``launcher``, ``hosts`` of the hostfile, ``control`` network, ``mca``, ``points``.
+def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Whether the nodes can run the benchmark together: the ``launcher``, the ``backend`` and the ``reason`` for it.
 
-    ``nodes``: what mpi_node_info found, by inventory name. ``peers``: as key_exchange made them, each with its ``name``.
-    ``settings``: the role's variables without their prefix. Raises GpufabricError, which names the host at fault.
+    ``nodes``: what mpi_node_info found, by inventory name, in their order. ``settings``: the role's variables without
+    their prefix. Raises GpufabricError, which names the host at fault.
     """
-    order = [peer["name"] for peer in peers]
-    if not order:
-        raise OptionError("gpufabric_peers", list(peers), "at least one worker, as the role key_exchange makes it")
-    launcher = settings["launcher"] or order[0]
-    if launcher not in order:
-        raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(order)}")
-    unknown = [name for name in settings["collectives"] if name not in COLLECTIVES]
-    if unknown or not settings["collectives"]:
-        raise OptionError("nccl_benchmark_collectives", unknown or [], f"one or more of {', '.join(COLLECTIVES)}")
-    # Rank 0 is to run on the launcher, and ranks are given out in the order of the hostfile.
-    order.sort(key=lambda name: name != launcher)
-    nodes = {name: nodes[name] for name in order}
-    _check_mpi(nodes)
+    check_settings(settings)
+    if not nodes:
+        raise OptionError("gpufabric_hosts", [], "at least one host of the play")
+    launcher = settings["launcher"] or next(iter(nodes))
+    if launcher not in nodes:
+        raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
+    _check_mpi(nodes, launcher)
     backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
     if backend == "cpu":
         _check_python(nodes)
+    return {"launcher": launcher, "backend": backend, "reason": reason}
+
+
+def plan_benchmark(
+    nodes: t.Mapping[str, Node], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    """What to run: as check_nodes, and ``hosts`` of the hostfile, the ``control`` network, ``mca`` parameters, ``points``.
+
+    ``peers``: as key_exchange made them, each with its ``name``. Raises GpufabricError, which names the host at fault.
+    """
+    if not peers:
+        raise OptionError("gpufabric_peers", list(peers), "at least one worker, as the role key_exchange makes it")
+    plan = check_nodes({peer["name"]: nodes[peer["name"]] for peer in peers}, settings)
+    launcher, backend = plan["launcher"], plan["backend"]
     addresses = {peer["name"]: peer["address"] for peer in peers}
     run_dir = next(peer["run_dir"] for peer in peers if peer["name"] == launcher)
     cpu_program = posixpath.join(run_dir, "mpi", "files", "cpu_perf.py")
+    # Rank 0 is to run on the launcher, and ranks are given out in the order of the hostfile.
+    order = sorted(addresses, key=lambda name: name != launcher)
     return {
-        "backend": backend,
-        "reason": reason,
-        "launcher": launcher,
+        **plan,
         "control": control_network(nodes, addresses),
         "hosts": [
-            {"name": name, "address": addresses[name], "slots": _slots(name, node, backend, settings["ranks_per_node"])}
-            for name, node in nodes.items()
+            {"name": name, "address": addresses[name], "slots": _slots(name, nodes[name], backend, settings["ranks_per_node"])}
+            for name in order
         ],
         # Ranks that wait would keep the others off the CPUs where nodes share these.
         "mca": {"mpi_yield_when_idle": "1"} if backend == "cpu" else {},
@@ -218,7 +249,7 @@ def _interface_of(node: Node, address: str) -> tuple[str, str] | None:
     return None
 
 
-def _check_mpi(nodes: t.Mapping[str, Node]) -> None:
+def _check_mpi(nodes: t.Mapping[str, Node], launcher: str) -> None:
     versions: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
     for host, node in nodes.items():
         try:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import shlex
 import subprocess
 
@@ -29,13 +30,13 @@ def naive_nodes(fresh_nodes):
     keys = ""
     for node in nodes.names:
         nodes.shell(node, f"mkdir -p -m 700 ~/.ssh {BY_HAND}; ssh-keygen -q -t ed25519 -N '' -f {BY_HAND}/host_key")
-        keys += nodes.shell(node, "ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519; cat ~/.ssh/id_ed25519.pub").stdout
+        nodes.shell(node, "ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519")
+        keys += nodes.shell(node, "cat ~/.ssh/id_ed25519.pub").stdout
     for node in nodes.names:
         write(nodes, node, "~/.ssh/config", config, "0600")
         write(nodes, node, f"{BY_HAND}/authorized_keys", keys, "0600")
-        options = f"AuthorizedKeysFile={BY_HAND}/authorized_keys PidFile={BY_HAND}/pid PasswordAuthentication=no UsePAM=no"
-        options = " ".join(f"-o {option}" for option in options.split())
-        nodes.shell(node, f"/usr/sbin/sshd -h {BY_HAND}/host_key -p 2222 {options}")
+        options = f"-o AuthorizedKeysFile={BY_HAND}/authorized_keys -o PidFile={BY_HAND}/pid -o UsePAM=no"
+        nodes.shell(node, f"/usr/sbin/sshd -h {BY_HAND}/host_key -p 2222 -o PasswordAuthentication=no {options}")
     assert nodes.shell("g1", f"ssh {nodes.addresses['g2']} hostname").stdout == "g2\n"
     return nodes
 
@@ -49,11 +50,12 @@ def mpirun_by_hand(nodes, hosts, settings=""):
 
 def mpirun_by_collection(nodes, hosts, **play):
     """The host names that a program printed which mpirun started over these hosts; ``play``: its keywords."""
-    launch = [
-        {"gpufabric.nccl.mpi_hostfile": {"run_id": nodes.run_id, "hosts": [{"name": host, "slots": 1} for host in hosts]}},
-        {"gpufabric.nccl.mpi_run": {"run_id": nodes.run_id, "points": [{"argv": ["hostname"]}], "control_interface": "eth0"}},
+    hostfile = {"hosts": [{"name": host, "slots": 1} for host in hosts]}
+    launch = {"points": [{"argv": ["hostname"]}], "control_interface": "eth0"}
+    tasks = [
+        {f"gpufabric.nccl.{name}": {"run_id": nodes.run_id, **options}, "run_once": True}
+        for name, options in (("mpi_hostfile", hostfile), ("mpi_run", launch))
     ]
-    tasks = [{**task, "run_once": True} for task in launch]
     roles = ["gpufabric.nccl.key_exchange"]
     played = nodes.playbook([{"hosts": "workers", "gather_facts": False, "roles": roles, "tasks": tasks, **play}])
     assert played.returncode == 0, played.output
@@ -106,9 +108,9 @@ def test_a_system_sshd_has_port_22(fresh_nodes):
 
     # The running sshd has read its configuration when it started.
     nodes.shell("g2", "echo AcceptEnv LD_LIBRARY_PATH >> /etc/ssh/sshd_config")
-    inventory = yaml.safe_load(open(nodes.inventory))["workers"]["vars"]
+    inventory = yaml.safe_load(pathlib.Path(nodes.inventory).read_text())["workers"]["vars"]
     key = inventory["ansible_ssh_private_key_file"]
-    with open(nodes.inventory.replace("inventory.yml", "nodes/g2/sshd_config"), "a") as config:
+    with pathlib.Path(nodes.inventory).with_name("nodes").joinpath("g2/sshd_config").open("a") as config:
         config.write("AcceptEnv LD_LIBRARY_PATH\n")
     assert nodes.shell("g2", "grep LD_LIBRARY_PATH /etc/local-node/sshd_config").stdout
     sent = {"LD_LIBRARY_PATH": "/opt/lib", "LC_TEST": "sent"}

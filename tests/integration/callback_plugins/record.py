@@ -34,9 +34,8 @@ class CallbackModule(CallbackBase):
         self._file = open(path, "a", encoding="utf-8") if path else None  # noqa: SIM115  # as long as the play
 
     def _write(self, status, result):
-        delegated = result._result.get("_ansible_delegated_vars") or {}
         record = {
-            "host": delegated.get("ansible_delegated_host", result._host.get_name()),
+            "host": result._task.delegate_to or result._host.get_name(),
             "task": result._task.get_name(),
             "action": result._task.action,
             "status": status,

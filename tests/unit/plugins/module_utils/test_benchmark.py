@@ -8,6 +8,7 @@ import copy
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import (
+    check_nodes,
     choose_backend,
     complete_results,
     control_network,
@@ -25,6 +26,7 @@ SETTINGS = {
     "step_factor": 2,
     "iterations": 20,
     "warmup_iterations": 1,
+    "timeout": 600,
     "check": True,
     "extra_args": [],
     "env": {},
@@ -80,6 +82,16 @@ def test_auto_without_any_gpu_names_no_single_host():
     assert choose_backend("auto", nodes(), ["all_reduce"])[1].startswith("no GPU on any worker")
 
 
+def test_what_is_missing_is_known_before_there_are_peers():
+    found = nodes()
+    assert check_nodes(found, SETTINGS)["backend"] == "cpu"
+    found["g2"]["mpi"] = None
+    with pytest.raises(NodeError, match="^g2: mpirun is not on this node"):
+        check_nodes(found, SETTINGS)
+    with pytest.raises(OptionError, match="^gpufabric_hosts: "):
+        check_nodes({}, SETTINGS)
+
+
 def test_launcher_comes_first():
     plan = plan_benchmark(nodes(), PEERS, {**SETTINGS, "launcher": "g3"})
     assert [host["name"] for host in plan["hosts"]] == ["g3", "g1", "g2"]
@@ -110,6 +122,13 @@ def test_names_the_host_at_fault(change, words):
     [
         ({"launcher": "g9"}, "nccl_benchmark_launcher"),
         ({"collectives": []}, "nccl_benchmark_collectives"),
+        ({"min_bytes": "8X"}, "nccl_benchmark_min_bytes"),
+        ({"min_bytes": "5M"}, "nccl_benchmark_min_bytes"),
+        ({"max_bytes": "-1"}, "nccl_benchmark_max_bytes"),
+        ({"step_factor": 1}, "nccl_benchmark_step_factor"),
+        ({"iterations": 0}, "nccl_benchmark_iterations"),
+        ({"warmup_iterations": -1}, "nccl_benchmark_warmup_iterations"),
+        ({"timeout": 0}, "nccl_benchmark_timeout"),
         ({"collectives": ["all_redcue"]}, "nccl_benchmark_collectives"),
         ({"backend": "nccl", "ranks_per_node": 9}, "nccl_benchmark_ranks_per_node"),
     ],
