@@ -64,7 +64,9 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         raise OptionError("nccl_benchmark_collectives", unknown, f"one or more of {', '.join(COLLECTIVES)}")
     smallest, largest = (_parse_size(f"nccl_benchmark_{name}", settings[name]) for name in ("min_bytes", "max_bytes"))
     if smallest > largest:
-        raise OptionError("nccl_benchmark_min_bytes", settings["min_bytes"], f"at most {settings['max_bytes']}, the largest size")
+        raise OptionError(
+            "nccl_benchmark_min_bytes", settings["min_bytes"], f"at most {settings['max_bytes']}, the largest size"
+        )
     for name, least in (("step_factor", 2), ("iterations", 1), ("warmup_iterations", 0), ("timeout", 1)):
         if int(settings[name]) < least:
             raise OptionError(f"nccl_benchmark_{name}", settings[name], f"{least} or more")
@@ -96,7 +98,10 @@ def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequ
             " install nccl-tests there and set nccl_benchmark_dir, or set the backend to auto or cpu"
         )
     if wanted == "nccl" or (wanted == "auto" and not lacks):
-        return "nccl", "GPUs and nccl-tests are on all workers" if wanted == "auto" else "as nccl_benchmark_backend says"
+        return (
+            "nccl",
+            "GPUs and nccl-tests are on all workers" if wanted == "auto" else "as nccl_benchmark_backend says",
+        )
     return "cpu", " and ".join(lacks) if wanted == "auto" else "as nccl_benchmark_backend says"
 
 
@@ -160,7 +165,11 @@ def plan_benchmark(
         **plan,
         "control": control_network(nodes, addresses),
         "hosts": [
-            {"name": name, "address": addresses[name], "slots": _slots(name, nodes[name], backend, settings["ranks_per_node"])}
+            {
+                "name": name,
+                "address": addresses[name],
+                "slots": _slots(name, nodes[name], backend, settings["ranks_per_node"]),
+            }
             for name in order
         ],
         # Ranks that wait would keep the others off the CPUs where nodes share these.
@@ -286,7 +295,9 @@ def _slots(host: str, node: Node, backend: str, ranks_per_node: int | None) -> i
     if ranks_per_node:
         if backend == "nccl" and ranks_per_node > node["gpus"]["count"]:
             count = node["gpus"]["count"]
-            raise OptionError("nccl_benchmark_ranks_per_node", ranks_per_node, f"1 to {count}, the number of GPUs of {host}")
+            raise OptionError(
+                "nccl_benchmark_ranks_per_node", ranks_per_node, f"1 to {count}, the number of GPUs of {host}"
+            )
         return ranks_per_node
     return node["gpus"]["count"] if backend == "nccl" else 1
 

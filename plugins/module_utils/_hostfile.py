@@ -157,7 +157,9 @@ def choose(name: str, addresses: t.Iterable[str], preferred: Network | None) -> 
         usable = inside
     usable = [item for item in usable if ":" not in item] or usable
     if len(usable) > 1:
-        raise NodeError(f"{name} has more than one address: {', '.join(usable)}; set subnet or interface, or the host's address")
+        raise NodeError(
+            f"{name} has more than one address: {', '.join(usable)}; set subnet or interface, or the host's address"
+        )
     return usable[0]
 
 
@@ -257,7 +259,9 @@ def resolve_hosts(
         address = host.address or (choose(name, addresses, preferred) if host.name in found else host.name)
         other = by_address.setdefault(address, host.name)
         if other != host.name:
-            raise NodeError(f"{other} and {host.name} have the same address {address}; each host once, with all its slots")
+            raise NodeError(
+                f"{other} and {host.name} have the same address {address}; each host once, with all its slots"
+            )
         resolved.append((host, name, address))
     return resolved, waited
 

@@ -60,8 +60,12 @@ def parse_points(values: t.Sequence[t.Mapping[str, t.Any]], default_timeout: flo
         env = {str(name): str(item) for name, item in (value.get("env") or {}).items()}
         for name, item in env.items():
             if not _VARIABLE.match(name) or re.search(r"[\x00\n]", item):
-                raise OptionError(f"{option}.env", {name: item}, "names of environment variables, and values of one line")
-        points.append(Point(value.get("name") or os.path.basename(value["argv"][0]), tuple(value["argv"]), env, timeout))
+                raise OptionError(
+                    f"{option}.env", {name: item}, "names of environment variables, and values of one line"
+                )
+        points.append(
+            Point(value.get("name") or os.path.basename(value["argv"][0]), tuple(value["argv"]), env, timeout)
+        )
     return points
 
 
@@ -113,7 +117,9 @@ class PointRunner:
         """The value of POINT_VARIABLE in the processes of a point."""
         return f"{self.run_dir.run_id}/{number}"
 
-    def run(self, number: int, point: Point, argv: t.Sequence[str], environment: t.Mapping[str, str]) -> dict[str, t.Any]:
+    def run(
+        self, number: int, point: Point, argv: t.Sequence[str], environment: t.Mapping[str, str]
+    ) -> dict[str, t.Any]:
         """Run a point to its end or its time-out; what the module returns of it. Raises NodeError."""
         directory = self.directory(number)
         self.run_dir.create(directory)

@@ -90,7 +90,9 @@ def choose_address(
     if interface is not None:
         names = sorted({item.interface for item in addresses})
         if interface not in names:
-            raise OptionError("interface", interface, f"an interface of this node that has an address: {', '.join(names)}")
+            raise OptionError(
+                "interface", interface, f"an interface of this node that has an address: {', '.join(names)}"
+            )
         return _only([item for item in addresses if item.interface == interface], f"interface: {interface}", addresses)
     if subnet is not None:
         network = parse_subnet("subnet", subnet)
@@ -168,7 +170,9 @@ def free_ports(
             listener.close()
     if len(ports) < count:
         where = "" if within is None else f" between {min(within)} and {max(within)}"
-        raise NodeError(f"{address} has {len(ports)} free TCP ports{where} outside the excluded ones; {count} are wanted")
+        raise NodeError(
+            f"{address} has {len(ports)} free TCP ports{where} outside the excluded ones; {count} are wanted"
+        )
     return ports
 
 

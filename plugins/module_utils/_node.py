@@ -19,7 +19,11 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
-from ansible_collections.gpufabric.nccl.plugins.module_utils._net import InterfaceAddress, choose_address, read_addresses
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
+    InterfaceAddress,
+    choose_address,
+    read_addresses,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
 
 #: Where vendors put Open MPI: AWS, HPC-X, NVIDIA's images, MLNX_OFED, RHEL.
@@ -124,7 +128,9 @@ def _network(
     if interface is None:
         return None
     if not os.path.isdir(f"/sys/class/net/{interface}"):
-        raise OptionError(option, interface, f"an interface of this node: {', '.join(sorted(os.listdir('/sys/class/net')))}")
+        raise OptionError(
+            option, interface, f"an interface of this node: {', '.join(sorted(os.listdir('/sys/class/net')))}"
+        )
     own = [item for item in addresses if item.interface == interface and item.is_ipv4]
     if not own and not needs_address:
         return {"interface": interface, "address": None, "subnet": None}
@@ -143,7 +149,11 @@ def _read_gpus() -> dict[str, t.Any]:
         count = len(names) or len(glob.glob("/proc/driver/nvidia/gpus/*"))
         if count:
             return {"vendor": "nvidia", "count": count, "names": sorted(set(names))}
-    amd = [path for path in glob.glob("/sys/class/kfd/kfd/topology/nodes/*/properties") if is_amd_gpu(read_text(path) or "")]
+    amd = [
+        path
+        for path in glob.glob("/sys/class/kfd/kfd/topology/nodes/*/properties")
+        if is_amd_gpu(read_text(path) or "")
+    ]
     return {"vendor": "amd" if amd else "none", "count": len(amd), "names": []}
 
 

@@ -63,7 +63,9 @@ def check_implementation(mpi: t.Mapping[str, str] | None) -> t.Mapping[str, str]
             " RHEL and its kin: dnf install openmpi), or set mpi_prefix to the directory that holds bin/mpirun"
         )
     if mpi["implementation"] != "openmpi":
-        raise NodeError(f"{mpi['mpirun']} is not Open MPI's but says {mpi['version']!r}; set mpi_prefix to an Open MPI 4 or 5")
+        raise NodeError(
+            f"{mpi['mpirun']} is not Open MPI's but says {mpi['version']!r}; set mpi_prefix to an Open MPI 4 or 5"
+        )
     if int(mpi["version"].split(".")[0]) < 4:
         raise NodeError(f"{mpi['mpirun']} is of Open MPI {mpi['version']}; set mpi_prefix to an Open MPI 4 or 5")
     return mpi
@@ -99,7 +101,9 @@ def environment(launch: Launch, inherited: t.Mapping[str, str], point: t.Mapping
     return {**inherited, **settings, **{name: value for name, value in point.items() if name != "LD_LIBRARY_PATH"}}
 
 
-def argv(launch: Launch, variables: t.Mapping[str, str], always: t.Collection[str], program: t.Sequence[str]) -> list[str]:
+def argv(
+    launch: Launch, variables: t.Mapping[str, str], always: t.Collection[str], program: t.Sequence[str]
+) -> list[str]:
     """The command line of mpirun. ``always``: variables that go to the ranks whatever ``forward_env`` says.
 
     Options have two dashes: with one, 5.x ignores some of them without a word and takes others for the program.

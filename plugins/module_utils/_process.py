@@ -122,7 +122,9 @@ def end(select: t.Callable[[], set[int]], grace: float = 3.0) -> None:
 
 def find_program(name: str) -> str | None:
     """The path of a program; also where only root's PATH leads, since a container's may be short."""
-    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin:/usr/sbin:/sbin"]))
+    return shutil.which(
+        name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin:/usr/sbin:/sbin"])
+    )
 
 
 def start_detached(argv: t.Sequence[str], environment: t.Mapping[str, str]) -> subprocess.Popen[bytes]:

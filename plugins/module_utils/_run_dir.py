@@ -46,7 +46,9 @@ class RunDir:
         """``path`` None: the default of the run id and the user. Raises OptionError."""
         if not _RUN_ID.match(run_id):
             raise OptionError(
-                "run_id", run_id, "1 to 63 letters, digits, dots, underscores and dashes, beginning with a letter or digit"
+                "run_id",
+                run_id,
+                "1 to 63 letters, digits, dots, underscores and dashes, beginning with a letter or digit",
             )
         self.run_id = run_id
         self.uid = os.geteuid() if uid is None else uid
@@ -83,7 +85,7 @@ class RunDir:
     def create(self, *subdirectories: str) -> None:
         """Make the directory and the named ones in it, mode 0700. Raises NodeError."""
         self.check()
-        for path in (os.path.dirname(self.path), self.path) + subdirectories:
+        for path in (os.path.dirname(self.path), self.path, *subdirectories):
             try:
                 os.makedirs(path, mode=0o700, exist_ok=True)
             except OSError as error:

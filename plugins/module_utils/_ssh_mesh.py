@@ -113,9 +113,7 @@ def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[st
     for name, result in zip(names, results):
         if "address" not in result:
             raise OptionError("gpufabric_hosts", name, "hosts of the play that have a private sshd; this one has none")
-    return [
-        {"name": name, **{key: result[key] for key in _PEER_KEYS}} for name, result in zip(names, results)
-    ]
+    return [{"name": name, **{key: result[key] for key in _PEER_KEYS}} for name, result in zip(names, results)]
 
 
 def render_known_hosts(peers: t.Iterable[Peer]) -> str:
@@ -130,7 +128,9 @@ def render_known_hosts(peers: t.Iterable[Peer]) -> str:
 def render_authorized_keys(peers: t.Iterable[Peer]) -> str:
     """The text of authorized_keys: each peer's key, from that peer's addresses only, for commands only."""
     return "".join(
-        f'restrict,from="{",".join(peer.sources)}" {peer.client_public_key}\n' for peer in peers if peer.client_public_key
+        f'restrict,from="{",".join(peer.sources)}" {peer.client_public_key}\n'
+        for peer in peers
+        if peer.client_public_key
     )
 
 

@@ -35,7 +35,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     start_detached,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import FORWARDED_ENVIRONMENT, check_environment_names
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import (
+    FORWARDED_ENVIRONMENT,
+    check_environment_names,
+)
 
 #: Set by sshd in each of its sessions, so that what was started there is found when the sshd is stopped.
 SESSION_VARIABLE = "GPUFABRIC_SSHD"
@@ -48,6 +51,7 @@ _OWNED_KEYWORDS = {
     "listenaddress", "match", "passwordauthentication", "permitemptypasswords", "permitrootlogin", "pidfile", "port",
     "pubkeyauthentication", "setenv", "strictmodes", "trustedusercakeys", "usepam",
 }  # fmt: skip
+
 
 @dataclasses.dataclass(frozen=True)
 class SshdSettings:
@@ -69,7 +73,9 @@ class SshdSettings:
         check_environment_names("accept_env", self.accept_env)
         for keyword, value in self.extra_options.items():
             if not re.match(r"[A-Za-z]+\Z", keyword) or keyword.lower() in _OWNED_KEYWORDS:
-                raise OptionError("extra_options", keyword, "keywords of sshd_config that the module does not set itself")
+                raise OptionError(
+                    "extra_options", keyword, "keywords of sshd_config that the module does not set itself"
+                )
             if re.search(r"[\x00-\x1f\x7f]", value) or not value.strip():
                 raise OptionError(f"extra_options.{keyword}", value, "one line of printable characters")
 
@@ -199,7 +205,9 @@ def default_use_pam(user: str) -> bool:
     if os.geteuid() != 0 or not is_locked(read_text("/etc/shadow") or "", user):
         return False
     if not os.path.exists("/etc/pam.d/sshd"):
-        raise NodeError(f"the account {user} is locked, and there is no /etc/pam.d/sshd to log in by: run usermod -p '*' {user}")
+        raise NodeError(
+            f"the account {user} is locked, and there is no /etc/pam.d/sshd to log in by: run usermod -p '*' {user}"
+        )
     return True
 
 
@@ -304,13 +312,13 @@ class Sshd:
 
     def has_processes(self) -> bool:
         """Whether there is anything to end."""
-        return self._listener() is not None or bool(
-            stamped(read_processes(), SESSION_VARIABLE, self.run_dir.run_id)
-        )
+        return self._listener() is not None or bool(stamped(read_processes(), SESSION_VARIABLE, self.run_dir.run_id))
 
     def _make_keys(self, kinds: t.Iterable[str]) -> None:
         keygen = find_openssh_program("ssh-keygen")
-        for kind, path in [(kind, host_key_path(self.run_dir, kind)) for kind in kinds] + [("ed25519", self.run_dir.client_key)]:
+        for kind, path in [(kind, host_key_path(self.run_dir, kind)) for kind in kinds] + [
+            ("ed25519", self.run_dir.client_key)
+        ]:
             if os.path.exists(path) and os.path.exists(path + ".pub"):
                 continue
             remove(path)
@@ -410,7 +418,9 @@ class Sshd:
         if process.poll() is None:
             process.kill()
             process.wait()
-            raise NodeError(f"sshd does not answer on {settings.address} port {port} within {timeout:g} s{_advice(log)}")
+            raise NodeError(
+                f"sshd does not answer on {settings.address} port {port} within {timeout:g} s{_advice(log)}"
+            )
         if port_was_taken(log):
             return None
         raise NodeError(f"sshd ended with exit status {process.returncode} instead of listening{_advice(log)}")

@@ -113,6 +113,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._openssh import find_openssh_program
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import (
     FORWARDED_ENVIRONMENT,
@@ -124,7 +125,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import (
     render_known_hosts,
     render_ssh_config,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._openssh import find_openssh_program
 
 
 def desired_texts(params: dict, run_dir: RunDir, check_mode: bool) -> dict[str, str]:

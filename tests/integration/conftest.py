@@ -111,14 +111,18 @@ class Player:
 class Nodes:
     """Nodes that run."""
 
-    def __init__(self, player: Player, run_id: str, names: list[str], addresses: dict[str, str], state_dir: str) -> None:
+    def __init__(
+        self, player: Player, run_id: str, names: list[str], addresses: dict[str, str], state_dir: str
+    ) -> None:
         self._player = player
         self.run_id = run_id
         self.names = names
         self.addresses = addresses
         self.inventory = f"{state_dir}/inventory.yml"
 
-    def shell(self, node: str, command: str, check: bool = True, user: str = "root") -> subprocess.CompletedProcess[str]:
+    def shell(
+        self, node: str, command: str, check: bool = True, user: str = "root"
+    ) -> subprocess.CompletedProcess[str]:
         """Run a shell command in a node, without Ansible."""
         argv = ["podman", "exec", "--user", user, f"gpufabric-{self.run_id}-{node}", "bash", "-c", command]
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
@@ -143,7 +147,9 @@ class Nodes:
         """
         return self._tasks([_task(name, arguments) for name, arguments in calls], *options, hosts=hosts, **keywords)
 
-    def module(self, name: str, arguments: dict, *options: str, hosts: str = "g1", **keywords: t.Any) -> dict[str, t.Any]:
+    def module(
+        self, name: str, arguments: dict, *options: str, hosts: str = "g1", **keywords: t.Any
+    ) -> dict[str, t.Any]:
         """Run one module on one node; its result."""
         return self.modules([(name, arguments)], *options, hosts=hosts, **keywords)[0]
 
@@ -177,7 +183,9 @@ class Nodes:
         processes, listeners, files, mounts = (text.splitlines() for text in seen)
         rows = [line.split(None, 2) for line in processes]
         parents = {pid: parent for pid, parent, _command in rows}
-        system = next(pid for pid, parent, command in rows if parent == "1" and "/etc/local-node/sshd_config" in command)
+        system = next(
+            pid for pid, parent, command in rows if parent == "1" and "/etc/local-node/sshd_config" in command
+        )
 
         def counts(pid: str) -> bool:
             parent = parents.get(pid, "0")
@@ -227,7 +235,12 @@ def make_nodes(player: Player) -> t.Iterator[t.Callable[[int], Nodes]]:
             "local_nodes_data_subnet": f"192.168.{number}.0/24",
         }
         started.append(variables)
-        role = {"hosts": "localhost", "connection": "local", "gather_facts": False, "roles": ["gpufabric.nccl.local_nodes"]}
+        role = {
+            "hosts": "localhost",
+            "connection": "local",
+            "gather_facts": False,
+            "roles": ["gpufabric.nccl.local_nodes"],
+        }
         played = player.playbook([role], **variables)
         assert played.returncode == 0, played.output
         nodes = played.result(action="gpufabric.nccl.local_nodes")["nodes"]

@@ -19,7 +19,7 @@ def instance(breakable):
     """A private sshd on g1, whose root has a password; what the module returned, and ``key``, its own client key."""
     before = breakable.state("g1")
     old = breakable.shell("g1", "getent shadow root").stdout.split(":")[1]
-    breakable.shell("g1", "usermod --password \"$(openssl passwd -6 right)\" root")
+    breakable.shell("g1", 'usermod --password "$(openssl passwd -6 right)" root')
     result = breakable.module("sshd_instance", {"run_id": "client", "interface": "eth0", "accept_env": ["LISTED_*"]})
     key = breakable.shell("g1", "cat /run/gpufabric/client/ssh/id_ed25519").stdout
     yield {**result, "key": paramiko.Ed25519Key.from_private_key(io.StringIO(key))}

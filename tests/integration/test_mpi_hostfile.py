@@ -60,7 +60,9 @@ def test_names_become_addresses_and_check_mode_predicts(nodes, clean):
 def test_names_that_come_late_and_names_of_clusters(nodes, clean):
     two, three, four = (nodes.addresses[node] for node in ("g2", "g3", "g4"))
     late = f"setsid -f sh -c 'sleep 2; echo {four} late >> /etc/hosts' >/dev/null 2>&1"
-    mixed = f"# Made by hand\n\nw-0.job.ns.svc slots=4  # long form only\n  w-1.job.ns.svc\n{four} slots=2 max_slots=8\n"
+    mixed = (
+        f"# Made by hand\n\nw-0.job.ns.svc slots=4  # long form only\n  w-1.job.ns.svc\n{four} slots=2 max_slots=8\n"
+    )
     _hosts, _mixed, short, long, kept, _started, waited = nodes.modules(
         [
             write("/etc/hosts", f"{two} w-0.job.ns.svc.cluster.local\n{three} w-1.job.ns.svc\n"),
@@ -124,7 +126,10 @@ MISTAKES = [
     ("g2 slots=0\n", "line 1: slots '0' is not 1 or more"),
     ("g2 gpus=8\n", "line 1: 'gpus=8' is not a setting of a hostfile; allowed: slots=N, max_slots=N"),
     ("root@g2\n", "line 1: 'root@g2' names a user; ssh_config does that, so write 'g2'"),
-    ("-x\n10.0.0.256\n", "line 1: '-x' is not a host name or a numeric address; line 2: '10.0.0.256' is not a host name"),
+    (
+        "-x\n10.0.0.256\n",
+        "line 1: '-x' is not a host name or a numeric address; line 2: '10.0.0.256' is not a host name",
+    ),
     ("# none\n\n", "it names no host"),
 ]
 
@@ -154,7 +159,10 @@ BAD_INPUT = [
     ({"interface": "eth7"}, "interface: 'eth7' is not allowed; allowed: an interface of this node"),
     ({"subnet": "10.66.0.0"}, "subnet: '10.66.0.0' is not allowed; allowed: a subnet with its prefix length"),
     ({"cluster_domain": "a b"}, "cluster_domain: 'a b' is not allowed; allowed: a domain name, such as cluster.local"),
-    ({"dest": "/nosuch/hostfile"}, "dest: '/nosuch/hostfile' is not allowed; allowed: a path in a directory that exists"),
+    (
+        {"dest": "/nosuch/hostfile"},
+        "dest: '/nosuch/hostfile' is not allowed; allowed: a path in a directory that exists",
+    ),
     ({"dest": "/tmp"}, "dest: '/tmp' is not allowed; allowed: a path in a directory that exists"),
     ({"run_id": "a/b"}, "run_id: 'a/b' is not allowed; allowed: 1 to 63 letters"),
     ({"run_dir": "/etc/passwd/run"}, "run_dir: /etc/passwd/run cannot be made, because /etc/passwd is not a directory"),

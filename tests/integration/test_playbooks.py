@@ -22,7 +22,7 @@ DOCUMENT_KEYS = {
 }
 START_SSHD = "gpufabric.nccl.key_exchange : Start a private sshd on every worker"
 MESH = "gpufabric.nccl.key_exchange : Let every worker reach every other"
-LOOK = "gpufabric.nccl.nccl_benchmark : Look at every worker"
+LOOK = "gpufabric.nccl.nccl_benchmark : Look | Ask every worker what it has"
 HOSTFILE = "gpufabric.nccl.nccl_benchmark : Run | Write the hostfile"
 MPIRUN = "gpufabric.nccl.nccl_benchmark : Run | Start the programs by mpirun"
 REPORT = "gpufabric.nccl.report : Write the results and the report"
@@ -100,7 +100,7 @@ def test_a_run(nodes, first):
 
 def test_a_worker_costs_three_module_executions(nodes, first):
     for node in nodes.names[1:]:
-        assert first.played.executions(node) == [START_SSHD, MESH, LOOK]
+        assert first.played.executions(node) == [LOOK, START_SSHD, MESH]
 
 
 def test_mpi_keeps_to_the_control_network(first):
@@ -223,19 +223,21 @@ MISSING = {
 
 
 @pytest.mark.parametrize("name", MISSING)
-def test_missing_software_is_told_before_anything_is_run(pair, tmp_path, name):
+def test_missing_software_is_told_before_anything_is_changed(pair, tmp_path, name):
     files, advice = MISSING[name]
     folder = {"mpirun": "/usr/bin", "mpi4py": "/usr/lib/python3/dist-packages"}[name]
     pair.shell("g2", f"mkdir /opt/away; mv {folder}/{files} /opt/away")
+    before = states(pair)
     try:
         played = pair.benchmark(tmp_path, gpufabric_run_id="missing")
+        changes = differences(pair, before)
     finally:
         pair.shell("g2", f"mv /opt/away/* {folder}; rmdir /opt/away")
     assert played.returncode == 2
     (failed,) = [record for record in played.records if record["status"] == "failed"]
-    assert "g2: " in failed["result"]["msg"] and advice in failed["result"]["msg"]
-    assert "\n" not in failed["result"]["msg"]
-    pair.shell("g1", "test ! -e /run/gpufabric/missing/mpi")
+    message = failed["result"]["msg"]
+    assert message.startswith("g2: ") and advice in message and "\n" not in message
+    assert played.changed() == [] and changes == []
 
 
 def test_an_ordinary_user(pair, tmp_path):

@@ -89,7 +89,9 @@ def test_a_wrong_host_key_is_refused(nodes, mesh):
     finally:
         nodes.shell("g2", "until kill $(cat /tmp/other.pid); do sleep 0.1; done; rm /tmp/other_key* /tmp/other_config")
     assert refused.returncode == 255 and refused.stdout == ""
-    assert "REMOTE HOST IDENTIFICATION HAS CHANGED" in refused.stderr and "Host key verification failed" in refused.stderr
+    assert (
+        "REMOTE HOST IDENTIFICATION HAS CHANGED" in refused.stderr and "Host key verification failed" in refused.stderr
+    )
     # Only the node whose sshd is gone is repaired, and all reach it as before.
     repaired = play(nodes, START, {"gpufabric.nccl.ssh_mesh": MESH})
     assert repaired.changed() == ["g2: gpufabric.nccl.sshd_instance"]
@@ -99,7 +101,9 @@ def test_a_wrong_host_key_is_refused(nodes, mesh):
 def test_the_users_own_configuration_is_given_back(nodes, mesh):
     target = nodes.addresses["g4"]
     nodes.shell("g1", "rm -rf ~/.ssh")
-    own = r"mkdir ~/.ssh; chmod 0755 ~/.ssh; printf 'Host own\n    Port 2022\n' > ~/.ssh/config; chmod 0640 ~/.ssh/config"
+    own = (
+        r"mkdir ~/.ssh; chmod 0755 ~/.ssh; printf 'Host own\n    Port 2022\n' > ~/.ssh/config; chmod 0640 ~/.ssh/config"
+    )
     nodes.shell("g2", f"rm -rf ~/.ssh; {own}")
     look = "find ~/.ssh -printf '%p %M %U %s\\n' 2>/dev/null; cat ~/.ssh/config 2>/dev/null; true"
     before = {node: nodes.shell(node, look).stdout for node in ("g1", "g2")}
@@ -127,17 +131,35 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG7IVmFHXHTbvoHfMy49RxBRRWlqy8QPTnj4I
 PEER = {"address": "10.66.0.1", "port": 2200, "user": "root", "host_public_keys": [KEY], "client_public_key": KEY}
 BAD_INPUT = [
     ({"peers": []}, "peers: [] is not allowed; allowed: at least one peer, as sshd_instance returns it"),
-    ({"peers": [{"address": "10.66.0.1"}]}, "peers[0]: ['address'] is not allowed; allowed: a peer as sshd_instance returns"),
+    (
+        {"peers": [{"address": "10.66.0.1"}]},
+        "peers[0]: ['address'] is not allowed; allowed: a peer as sshd_instance returns",
+    ),
     ({"peers": [PEER, {**PEER, "address": "g2"}]}, "peers[1].address: 'g2' is not allowed; allowed: a numeric IPv4"),
-    ({"peers": [PEER, PEER]}, "peers[1].address: '10.66.0.1' is not allowed; allowed: each address once; peers[0] has it too"),
+    (
+        {"peers": [PEER, PEER]},
+        "peers[1].address: '10.66.0.1' is not allowed; allowed: each address once; peers[0] has it too",
+    ),
     ({"peers": [{**PEER, "port": 0}]}, "peers[0].port: 0 is not allowed; allowed: 1 to 65535"),
     ({"peers": [{**PEER, "port": 65536}]}, "peers[0].port: 65536 is not allowed; allowed: 1 to 65535"),
     ({"peers": [{**PEER, "user": "a b"}]}, "peers[0].user: 'a b' is not allowed; allowed: a name of letters"),
-    ({"peers": [{**PEER, "host_public_keys": []}]}, "peers[0].host_public_keys: [] is not allowed; allowed: a list of at"),
+    (
+        {"peers": [{**PEER, "host_public_keys": []}]},
+        "peers[0].host_public_keys: [] is not allowed; allowed: a list of at",
+    ),
     ({"peers": [{**PEER, "host_public_keys": [f"{KEY}\nx"]}]}, "peers[0].host_public_keys: 'ssh-ed25519 AAAA"),
-    ({"peers": [{**PEER, "client_public_key": 5}]}, "peers[0].client_public_key: 5 is not allowed; allowed: a public key"),
-    ({"peers": [{**PEER, "client_public_key": ""}]}, "peers[0].client_public_key: '' is not allowed; allowed: a public key"),
-    ({"peers": [{**PEER, "sources": ["10.0.0.1/8"]}]}, "peers[0].sources: '10.0.0.1/8' is not allowed; allowed: a list of"),
+    (
+        {"peers": [{**PEER, "client_public_key": 5}]},
+        "peers[0].client_public_key: 5 is not allowed; allowed: a public key",
+    ),
+    (
+        {"peers": [{**PEER, "client_public_key": ""}]},
+        "peers[0].client_public_key: '' is not allowed; allowed: a public key",
+    ),
+    (
+        {"peers": [{**PEER, "sources": ["10.0.0.1/8"]}]},
+        "peers[0].sources: '10.0.0.1/8' is not allowed; allowed: a list of",
+    ),
     ({"peers": [{**PEER, "sources": "10.0.0.1"}]}, "peers[0].sources: '10.0.0.1' is not allowed; allowed: a list of"),
     ({"send_env": ["A=B"]}, "send_env: 'A=B' is not allowed; allowed: names of environment variables"),
     ({"connect_timeout": 0}, "connect_timeout: 0 is not allowed; allowed: 1 to 3600 seconds"),

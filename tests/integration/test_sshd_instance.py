@@ -168,7 +168,9 @@ def test_runs_do_not_meet_and_nothing_is_left(nodes):
     assert presented(one["address"], one["port"]) == ""
     assert presented(two["address"], two["port"]) == two["host_public_keys"][0]
 
-    nodes.modules([(name, {"run_id": run, "state": "absent"}) for run in ("one", "two") for name in ("ssh_mesh", "sshd_instance")])
+    nodes.modules(
+        [(name, {"run_id": run, "state": "absent"}) for run in ("one", "two") for name in ("ssh_mesh", "sshd_instance")]
+    )
     wait_for(lambda: not running(nodes, "ssh -F .*"))
     assert nodes.state("g1") == before
 
@@ -212,11 +214,15 @@ def test_run_sshd_that_cannot_be_made_is_named(breakable):
     finally:
         breakable.shell("g1", "rm /run/sshd; mkdir /run/sshd")
     assert refused["failed"] and refused["msg"].startswith("sshd needs the directory /run/sshd (privilege separation)")
-    assert refused["msg"].endswith("make it in the image: RUN mkdir -p -m 0755 /run/sshd") and "\n" not in refused["msg"]
+    assert (
+        refused["msg"].endswith("make it in the image: RUN mkdir -p -m 0755 /run/sshd") and "\n" not in refused["msg"]
+    )
     assert breakable.state("g1") == before
 
 
-@pytest.mark.parametrize(("program", "package"), [("/usr/sbin/sshd", "openssh-server"), ("/usr/bin/ssh-keygen", "openssh-client")])
+@pytest.mark.parametrize(
+    ("program", "package"), [("/usr/sbin/sshd", "openssh-server"), ("/usr/bin/ssh-keygen", "openssh-client")]
+)
 def test_missing_programs_are_named_with_their_packages(breakable, program, package):
     before = breakable.state("g1")
     try:
@@ -242,7 +248,9 @@ def test_an_ordinary_user_needs_no_privilege(breakable):
         started, again, port, directory = breakable.modules(
             [sshd("plain"), sshd("plain"), sshd("other", port=80), sshd("other", run_dir="/root/other")], **become
         )
-        assert started["run_dir"] == "/tmp/gpufabric-4321/plain" and started["user"] == "worker" and not again["changed"]
+        assert (
+            started["run_dir"] == "/tmp/gpufabric-4321/plain" and started["user"] == "worker" and not again["changed"]
+        )
         assert breakable.shell("g1", f"stat -c %u /proc/{started['pid']}").stdout == "4321\n"
         assert port["msg"].startswith("port: 80 of 10.66.") and "not permitted to worker" in port["msg"]
         assert directory["msg"].startswith("run_dir: /root/other cannot be made") and "uid 4321" in directory["msg"]
@@ -288,7 +296,10 @@ BAD_INPUT = [
     ({"sshd_path": "/etc/passwd"}, "sshd_path: '/etc/passwd' is not allowed"),
     ({"extra_options": {"permitRootLogin": "yes"}}, "extra_options: 'permitRootLogin' is not allowed"),
     ({"extra_options": {"Banner": "a\nb"}}, "extra_options.Banner: 'a\\nb' is not allowed; allowed: one line"),
-    ({"extra_options": {"NoSuchWord": 1}}, "extra_options: sshd refuses its configuration: Bad configuration option: NoSuchWord"),
+    (
+        {"extra_options": {"NoSuchWord": 1}},
+        "extra_options: sshd refuses its configuration: Bad configuration option: NoSuchWord",
+    ),
     ({"extra_options": {"Compression": "maybe"}}, "extra_options: sshd refuses its configuration: unsupported option"),
     ({"timeout": 0}, "timeout: 0 is not allowed; allowed: 1 or more seconds"),
 ]

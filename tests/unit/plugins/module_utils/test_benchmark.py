@@ -165,7 +165,10 @@ def test_complete_results_keeps_a_good_one():
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
-    [({"status": "failed", "exit_status": 255}, "run-failed"), ({"status": "timeout", "exit_status": None}, "run-timeout")],
+    [
+        ({"status": "failed", "exit_status": 255}, "run-failed"),
+        ({"status": "timeout", "exit_status": None}, "run-timeout"),
+    ],
 )
 def test_complete_results_explains_a_point_without_result(changes, problem):
     (document,) = complete_results([POINT], [outcome(**changes)], [[]], "ssh: Connection refused")
@@ -176,5 +179,7 @@ def test_complete_results_explains_a_point_without_result(changes, problem):
 
 def test_complete_results_does_not_explain_twice():
     wrong = {"id": "wrong-values", "severity": "error", "cause": "", "cure": "", "host": None, "evidence": ""}
-    (document,) = complete_results([POINT], [outcome(status="failed", exit_status=7)], [[{**DOCUMENT, "problems": [wrong]}]], "")
+    (document,) = complete_results(
+        [POINT], [outcome(status="failed", exit_status=7)], [[{**DOCUMENT, "problems": [wrong]}]], ""
+    )
     assert [entry["id"] for entry in document["problems"]] == ["wrong-values"]

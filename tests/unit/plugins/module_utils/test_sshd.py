@@ -96,7 +96,9 @@ def test_parse_version(text, expected):
 
 
 def test_what_sshd_says():
-    assert missing_privilege_separation_directory("Missing privilege separation directory: /run/sshd\r\n") == "/run/sshd"
+    assert (
+        missing_privilege_separation_directory("Missing privilege separation directory: /run/sshd\r\n") == "/run/sshd"
+    )
     assert missing_privilege_separation_directory("fine") is None
     assert port_was_taken("error: Bind to port 22 on 0.0.0.0 failed: Address already in use.")
     assert not port_was_taken("error: Bind to port 22 on 0.0.0.0 failed: Permission denied.")
@@ -105,9 +107,15 @@ def test_what_sshd_says():
 @pytest.mark.parametrize(
     ("stderr", "expected"),
     [
-        ("/c: line 2: Bad configuration option: X\r\n/c: terminating, 1 bad configuration options\r\n", "Bad configuration option: X"),
+        (
+            "/c: line 2: Bad configuration option: X\r\n/c: terminating, 1 bad configuration options\r\n",
+            "Bad configuration option: X",
+        ),
         ('/c line 2: unsupported option "maybe".\r\n', 'unsupported option "maybe".'),
-        ("Unable to load host key: /k\nsshd: no hostkeys available -- exiting.\n", "sshd: no hostkeys available -- exiting."),
+        (
+            "Unable to load host key: /k\nsshd: no hostkeys available -- exiting.\n",
+            "sshd: no hostkeys available -- exiting.",
+        ),
         ("", "no reason given"),
     ],
 )
