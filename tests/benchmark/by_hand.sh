@@ -1,9 +1,12 @@
+# shellcheck shell=bash
 # What one ssh session a node does without Ansible: the same sshd and keys as the collection's.
 # It prints this node's part, waits for the whole on standard input, and ends.
 set -eu
 dir=/run/by_hand
-mkdir -p -m 0700 $dir/ssh $dir/sshd
-mkdir -p -m 0755 /run/sshd
+umask 077
+mkdir -p $dir/ssh $dir/sshd
+mkdir -p /run/sshd
+chmod 0755 /run/sshd
 ssh-keygen -q -t ed25519 -N '' -f $dir/sshd/host_key
 ssh-keygen -q -t ed25519 -N '' -f $dir/ssh/id_ed25519
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')

@@ -103,6 +103,7 @@ class Player:
             stderr=subprocess.STDOUT,
             text=True,
             timeout=600,
+            check=False,
         )
         lines = record.read_text().splitlines() if record.exists() else []
         return Played(done.returncode, done.stdout, [json.loads(line) for line in lines])
@@ -125,7 +126,7 @@ class Nodes:
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command in a node, without Ansible."""
         argv = ["podman", "exec", "--user", user, f"gpufabric-{self.run_id}-{node}", "bash", "-c", command]
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
         assert not check or done.returncode == 0, f"{shlex.join(argv)}: {done.stdout}{done.stderr}"
         return done
 

@@ -272,7 +272,7 @@ def left_on_this_machine(run_id: str) -> dict[str, list[str]]:
     }
     found = {}
     for what, argv in listing.items():
-        lines = subprocess.run(argv, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        lines = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
         found[what] = [line for line in lines if f"gpufabric-{run_id}" in line or f"gpufabric-local/{run_id}" in line]
     return found
 

@@ -116,7 +116,9 @@ def test_a_system_sshd_has_port_22(fresh_nodes):
     sent = {"LD_LIBRARY_PATH": "/opt/lib", "LC_TEST": "sent"}
     argv = ["ssh", *shlex.split(inventory["ansible_ssh_common_args"]), "-i", key, "-o", f"SendEnv={' '.join(sent)}"]
     argv += [f"root@{nodes.addresses['g2']}", "printenv LC_TEST LD_LIBRARY_PATH"]
-    done = subprocess.run(argv, env=sent, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        argv, env=sent, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stdout) == (1, "sent\n"), done.stderr
 
     assert mpirun_by_collection(nodes, nodes.addresses.values()) == ["g1", "g2"]

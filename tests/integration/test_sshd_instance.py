@@ -26,7 +26,7 @@ def differences(result):
 def presented(address, port):
     """The host key that a port presents, as ``TYPE KEY``."""
     argv = ["ssh-keyscan", "-t", "ed25519", "-p", str(port), address]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
     return " ".join(done.stdout.split()[1:])
 
 
