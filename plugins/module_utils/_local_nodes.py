@@ -18,10 +18,8 @@ import json
 import os
 import re
 import resource
-import shutil
 import socket
 import stat
-import subprocess
 import time
 import typing as t
 
@@ -33,6 +31,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     write_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_subnet
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
 MAXIMUM_COUNT = 250
@@ -366,30 +365,10 @@ def error_line(text: str) -> str:
 
 def call(argv: t.Sequence[str], timeout: float = 120) -> str:
     """The output of a program. Raises NodeError with its reason where it fails, is missing or does not end."""
-    name = os.path.basename(argv[0])
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-            env={**os.environ, "LC_ALL": "C"},
-            encoding="utf-8",
-            errors="replace",
-        )
-    except FileNotFoundError as error:
-        raise NodeError(f"{name} is not installed on this machine") from error
-    except subprocess.TimeoutExpired as error:
-        raise NodeError(f"{name} {argv[1]} did not end within {timeout:g} s") from error
+    done = run(argv, timeout, {**os.environ, "LC_ALL": "C"})
     if done.returncode != 0:
-        raise NodeError(f"{name} {argv[1]}: {error_line(done.stderr)}")
+        raise NodeError(f"{os.path.basename(argv[0])} {argv[1]}: {error_line(done.stderr)}")
     return done.stdout
-
-
-def find_program(name: str) -> str | None:
-    """The path of a program, also where an ordinary user's PATH does not lead."""
-    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin", "/usr/bin"]))
 
 
 class Cgroups:
