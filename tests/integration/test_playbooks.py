@@ -270,12 +270,13 @@ def left_on_this_machine(run_id: str) -> dict[str, list[str]]:
         "networks": ["podman", "network", "ls", "--format", "{{.Name}}"],
         "processes": ["ps", "-e", "-o", "args="],
         "mounts": ["cat", "/proc/mounts"],
-        "files": ["find", "/run", "/tmp", "/etc/containers", "-xdev", "-name", f"*{run_id}*"],
     }
     found = {}
     for what, argv in listing.items():
         lines = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
         found[what] = [line for line in lines if f"gpufabric-{run_id}" in line or f"gpufabric-local/{run_id}" in line]
+    places = ("/run", "/run/gpufabric-local", "/etc/containers/networks", "/tmp")
+    found["files"] = [str(path) for place in places for path in pathlib.Path(place).glob(f"*{run_id}*")]
     return found
 
 
