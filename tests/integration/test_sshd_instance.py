@@ -24,9 +24,9 @@ def differences(result):
 
 
 def presented(address, port):
-    """The host key that a port presents, as ``TYPE KEY``."""
+    """The host key that a port presents, as ``TYPE KEY``; empty where no sshd answers."""
     argv = ["ssh-keyscan", "-t", "ed25519", "-p", str(port), address]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
     return " ".join(done.stdout.split()[1:])
 
 
