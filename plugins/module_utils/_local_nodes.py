@@ -316,7 +316,6 @@ def group_variables(settings: Settings) -> dict[str, t.Any]:
         f" -o UserKnownHostsFile={known_hosts_path(settings.state_dir)} -o GlobalKnownHostsFile=/dev/null",
         "ansible_pipelining": True,
         "ansible_python_interpreter": settings.python_interpreter,
-        "gpufabric_local_nodes": True,
         "gpufabric_run_id": settings.run_id,
         "gpufabric_control_interface": CONTROL_INTERFACE,
         "gpufabric_data_interface": DATA_INTERFACE,
@@ -325,8 +324,14 @@ def group_variables(settings: Settings) -> dict[str, t.Any]:
 
 def inventory_text(settings: Settings, nodes: t.Sequence[Node]) -> str:
     """The inventory as YAML; every value is written as JSON, which YAML reads as it is meant."""
-    # The run's name is also for localhost, where reports are written and runs are torn down.
-    lines = ["---", "all:", "  vars:", f"    gpufabric_run_id: {json.dumps(settings.run_id)}"]
+    # These are also for localhost, where reports are written and nodes are removed.
+    shared = {
+        "gpufabric_run_id": settings.run_id,
+        "gpufabric_local_nodes": True,
+        "local_nodes_state_dir": settings.state_dir,
+    }
+    lines = ["---", "all:", "  vars:"]
+    lines += [f"    {name}: {json.dumps(value)}" for name, value in shared.items()]
     lines += [f"{settings.group}:", "  hosts:"]
     lines += [f"    {node.name}: {json.dumps({'ansible_host': node.control_address})}" for node in nodes]
     lines += ["  vars:"]

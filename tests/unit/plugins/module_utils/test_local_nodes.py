@@ -200,10 +200,13 @@ def test_known_hosts_pin_the_key_without_its_comment():
 
 def test_inventory_is_yaml():
     inventory = yaml.safe_load(inventory_text(SETTINGS, plan_nodes(SETTINGS)))
-    assert inventory["all"] == {"vars": {"gpufabric_run_id": "r1"}}
+    assert inventory["all"]["vars"] == {
+        "gpufabric_run_id": "r1",
+        "gpufabric_local_nodes": True,
+        "local_nodes_state_dir": SETTINGS.state_dir,
+    }
     assert inventory["workers"]["hosts"] == {"g1": {"ansible_host": "10.66.0.11"}, "g2": {"ansible_host": "10.66.0.12"}}
     variables = inventory["workers"]["vars"]
-    assert variables["gpufabric_local_nodes"] is True
     assert variables["ansible_pipelining"] is True
     assert variables["ansible_ssh_private_key_file"] == "/run/gpufabric-local/r1/client_key"
     assert "StrictHostKeyChecking=yes" in variables["ansible_ssh_common_args"]
