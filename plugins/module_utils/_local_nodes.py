@@ -325,11 +325,7 @@ def group_variables(settings: Settings) -> dict[str, t.Any]:
 def inventory_text(settings: Settings, nodes: t.Sequence[Node]) -> str:
     """The inventory as YAML; every value is written as JSON, which YAML reads as it is meant."""
     # These are also for localhost, where reports are written and nodes are removed.
-    shared = {
-        "gpufabric_run_id": settings.run_id,
-        "gpufabric_local_nodes": True,
-        "local_nodes_state_dir": settings.state_dir,
-    }
+    shared = {"gpufabric_run_id": settings.run_id, "local_nodes_state_dir": settings.state_dir}
     lines = ["---", "all:", "  vars:"]
     lines += [f"    {name}: {json.dumps(value)}" for name, value in shared.items()]
     lines += [f"{settings.group}:", "  hosts:"]

@@ -200,11 +200,7 @@ def test_known_hosts_pin_the_key_without_its_comment():
 
 def test_inventory_is_yaml():
     inventory = yaml.safe_load(inventory_text(SETTINGS, plan_nodes(SETTINGS)))
-    assert inventory["all"]["vars"] == {
-        "gpufabric_run_id": "r1",
-        "gpufabric_local_nodes": True,
-        "local_nodes_state_dir": SETTINGS.state_dir,
-    }
+    assert inventory["all"]["vars"] == {"gpufabric_run_id": "r1", "local_nodes_state_dir": SETTINGS.state_dir}
     assert inventory["workers"]["hosts"] == {"g1": {"ansible_host": "10.66.0.11"}, "g2": {"ansible_host": "10.66.0.12"}}
     variables = inventory["workers"]["vars"]
     assert variables["ansible_pipelining"] is True
