@@ -27,10 +27,11 @@ help: ## list the targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "variables"
-	@echo "  NODES=4                  demo, bench: number of local nodes"
+	@echo "  NODES=4                  demo: number of local nodes; bench: the same, 16 by default"
 	@echo "  COLLECTIVES=all_reduce   demo: what to run, separated by commas"
 	@echo "  KEEP=1                   demo: leave the nodes running, and say how to remove them"
 	@echo "  CHECKS='units docs'      test: only these checks, in this order"
+	@echo "  GPUFABRIC_CORPUS=DIR     units: also read the benchmark outputs of one's own in DIR/nccl/*.log"
 
 ## for users
 
@@ -121,6 +122,7 @@ molecule: install ## molecule scenario default
 	scripts/as-root molecule test --scenario-name default
 
 .PHONY: bench
+bench: NODES := 16
 bench: install ## time of a run against the same work without Ansible, and against the usual recipe
 	scripts/as-root scripts/bench
 
