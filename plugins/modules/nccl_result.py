@@ -146,7 +146,7 @@ import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results, results_object
 
@@ -157,13 +157,13 @@ def parse_file(path: str) -> list[dict[str, t.Any]]:
         with open(path, encoding="utf-8", errors="replace") as lines:
             return parse_results(lines)
     except OSError as error:
-        raise NodeError(f"src: cannot read {path}: {error.strerror}") from error
+        raise OptionError("src", path, f"a file on this host that can be read ({error.strerror})") from error
 
 
 def pending_write(dest: str, text: str) -> dict[str, str] | None:
-    """The difference that writing makes; None where the file holds the text. Raises NodeError."""
-    if not os.path.isdir(os.path.dirname(os.path.abspath(dest))):
-        raise NodeError(f"dest: the folder of {dest} does not exist")
+    """The difference that writing makes; None where the file holds the text. Raises GpufabricError."""
+    if os.path.isdir(dest) or not os.path.isdir(os.path.dirname(os.path.abspath(dest))):
+        raise OptionError("dest", dest, "a path in a folder that exists")
     before = read_text(dest)
     if before == text:
         return None

@@ -73,17 +73,21 @@ def test_bad_verdict_fails_only_where_it_is_asked_for(run, tmp_path):
     assert json.loads(dest.read_text(encoding="utf-8"))["results"] == result["results"]
 
 
+FILE = "is not allowed; allowed: a file on this host that can be read"
+FOLDER = "is not allowed; allowed: a path in a folder that exists"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"src": "{tmp}/none.log"}, "src: cannot read {tmp}/none.log: No such file or directory"),
-        ({"src": "{tmp}"}, "src: cannot read {tmp}: Is a directory"),
-        ({"text": CUT, "dest": "{tmp}/none/a.json"}, "dest: the folder of {tmp}/none/a.json does not exist"),
+        ({"src": "{tmp}/none.log"}, f"src: '{{tmp}}/none.log' {FILE} (No such file or directory)"),
+        ({"src": "{tmp}"}, f"src: '{{tmp}}' {FILE} (Is a directory)"),
+        ({"text": CUT, "dest": "{tmp}/none/a.json"}, f"dest: '{{tmp}}/none/a.json' {FOLDER}"),
         (
             {"text": CUT, "dest": "{tmp}/none/a.json", "_ansible_check_mode": True},
-            "dest: the folder of {tmp}/none/a.json does not exist",
+            f"dest: '{{tmp}}/none/a.json' {FOLDER}",
         ),
-        ({"text": CUT, "dest": "{tmp}"}, "cannot read {tmp}: Is a directory"),
+        ({"text": CUT, "dest": "{tmp}"}, f"dest: '{{tmp}}' {FOLDER}"),
         ({}, "one of the following is required: src, text"),
         ({"src": "/a", "text": "b"}, "parameters are mutually exclusive: src|text"),
     ],
