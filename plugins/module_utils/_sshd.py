@@ -27,6 +27,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import free_ports
 from ansible_collections.gpufabric.nccl.plugins.module_utils._openssh import find_openssh_program
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
+    Process,
     descendants,
     end,
     read_processes,
@@ -187,7 +188,8 @@ class Instance:
     @property
     def port(self) -> int:
         """The port that it has, or had when it last ran; 0 where it never did."""
-        return int((config_values(self.config or "", "Port") or ["0"])[0])
+        ports = config_values(self.config or "", "Port")
+        return int(ports[0]) if len(ports) == 1 and ports[0].isdigit() else 0
 
     def describe(self) -> str:
         """Its state as text, for a diff."""
@@ -197,6 +199,20 @@ class Instance:
 def describe(config: str | None, running: bool) -> str:
     """The state of an sshd as text, for a diff."""
     return "" if config is None else f"# {'running' if running else 'not running'}\n{config}"
+
+
+def find_listener(processes: t.Mapping[int, Process], config_path: str, uid: int) -> int | None:
+    """The pid of the sshd that listens by a configuration.
+
+    By its command line, which sshd keeps in its title: a pid file may be lost, or name another program's process by now.
+    A process that sshd starts for a connection has the same for a moment.
+    """
+    found = {
+        process.pid: process.parent
+        for process in processes.values()
+        if process.uid == uid and "sshd" in process.command[0] and config_path in " ".join(process.command).split()
+    }
+    return next((pid for pid, parent in found.items() if parent not in found), None)
 
 
 def default_use_pam(user: str) -> bool:
@@ -369,10 +385,7 @@ class Sshd:
         remove_empty_directories(directory)
 
     def _listener(self) -> int | None:
-        """The pid of the listener, if it is still that: a pid may be another program's by now."""
-        text = (read_text(os.path.join(self.run_dir.sshd, "sshd.pid")) or "").strip()
-        process = read_processes().get(int(text)) if text.isdigit() else None
-        return process.pid if process and any(self._config_path in word for word in process.command) else None
+        return find_listener(read_processes(), self._config_path, os.geteuid())
 
     def _end_listener(self) -> None:
         pid = self._listener()
@@ -386,9 +399,11 @@ class Sshd:
         if not paths or len(keys) < len(paths):
             return False
         keyscan = find_openssh_program("ssh-keyscan")
-        (address,), (port,) = config_values(config, "ListenAddress"), config_values(config, "Port")
+        addresses, ports = config_values(config, "ListenAddress"), config_values(config, "Port")
+        if len(addresses) != 1 or len(ports) != 1:
+            return False
         kinds = ",".join(kind for kind in HOST_KEY_TYPES if host_key_path(self.run_dir, kind) in paths)
-        result = run([keyscan, "-T", "5", "-t", kinds, "-p", port, address])
+        result = run([keyscan, "-T", "5", "-t", kinds, "-p", ports[0], addresses[0]])
         return presented_keys(result.stdout) >= set(keys)
 
     def _listen(self, settings: SshdSettings, version: tuple[int, int], port: int, timeout: float) -> Instance:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import (
     Instance,
@@ -13,6 +14,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import (
     complaint,
     config_values,
     describe,
+    find_listener,
     is_locked,
     missing_privilege_separation_directory,
     parse_version,
@@ -55,11 +57,30 @@ def test_penalties_are_off_where_sshd_knows_them(version, expected):
     assert ("PerSourcePenalties no" in render_config(settings(), RUN_DIR, 1, version)) is expected
 
 
+def test_find_listener_takes_this_runs_and_no_other():
+    path = "/run/gpufabric/nightly/sshd/sshd_config"
+    commands = {
+        10: ("/usr/sbin/sshd", "-D", "-f", "/etc/ssh/sshd_config"),
+        20: (f"sshd: /usr/sbin/sshd -D -f {path}2 [listener] 0 of 1024-1024 startups",),
+        30: ("vi", path),
+        40: (f"sshd: /usr/sbin/sshd -D -f {path} -E x [listener] 0 of 1024-1024 startups",),
+        41: ("/usr/sbin/sshd", "-D", "-f", path, "-R"),
+        50: ("",),
+    }
+    processes = {pid: Process(pid, 40 if pid == 41 else 1, 0, command) for pid, command in commands.items()}
+    assert find_listener(processes, path, uid=0) == 40
+    assert find_listener(processes, path, uid=1000) is None
+    processes.pop(40)
+    assert find_listener(processes, path, uid=0) == 41
+
+
 def test_config_reads_back():
     config = render_config(settings(host_key_types=("ed25519", "rsa")), RUN_DIR, 48231, (9, 2))
     assert Instance(config, None).port == 48231
     assert len(config_values(config, "HostKey")) == 2
     assert Instance(None, None).port == 0
+    # A configuration that somebody spoiled.
+    assert Instance("Port x\n", None).port == Instance("Port 1\nPort 2\n", None).port == 0
 
 
 @pytest.mark.parametrize(
