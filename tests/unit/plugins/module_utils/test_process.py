@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
@@ -45,11 +46,17 @@ def test_has_variable_matches_whole_values_only():
 
 
 @pytest.fixture
-def sleeper():
+def mark():
+    """Of this test's processes only: others run beside it."""
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+def sleeper(mark):
     """A process that ignores TERM and carries a mark, as a stubborn rank does."""
     program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
     process = subprocess.Popen(
-        [sys.executable, "-c", program], env={**os.environ, "GPUFABRIC_TEST": "sleeper"}, stdout=subprocess.PIPE
+        [sys.executable, "-c", program], env={**os.environ, "GPUFABRIC_TEST": mark}, stdout=subprocess.PIPE
     )
     process.stdout.readline()
     yield process
@@ -58,9 +65,15 @@ def sleeper():
     process.stdout.close()
 
 
-def test_stamped_finds_it_and_not_the_caller(sleeper, monkeypatch):
-    monkeypatch.setenv("GPUFABRIC_TEST", "sleeper")
-    assert stamped(read_processes(), "GPUFABRIC_TEST", "sleeper") == {sleeper.pid}
+def test_stamped_finds_it_and_not_others(sleeper, mark):
+    assert stamped(read_processes(), "GPUFABRIC_TEST", mark) == {sleeper.pid}
+    assert stamped(read_processes(), "GPUFABRIC_TEST", mark[:-1]) == set()
+
+
+def test_stamped_passes_over_the_caller():
+    with open("/proc/self/environ", "rb") as file:
+        name, _equals, value = file.read().split(b"\0")[0].decode().partition("=")
+    assert os.getpid() not in stamped(read_processes(), name, value)
 
 
 def test_end_kills_what_ignores_term(sleeper):
