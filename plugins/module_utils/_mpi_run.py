@@ -22,7 +22,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Gpuf
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results, placement_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._process import descendants, end, read_processes, stamped
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import end_started
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
 
 #: Set in every process of a point, on every node, so that it can be found and ended.
@@ -165,14 +165,8 @@ class PointRunner:
 
     @staticmethod
     def _end(pid: int | None, stamp: str) -> None:
-        tree = descendants(read_processes(), pid) if pid is not None else set()
-
-        def select() -> set[int]:
-            processes = read_processes()
-            return (tree & set(processes)) | stamped(processes, POINT_VARIABLE, stamp)
-
         # mpirun passes the signal on to its daemons, and needs a moment to see them go.
-        end(select, grace=5.0)
+        end_started(pid, POINT_VARIABLE, stamp, grace=5.0)
 
 
 def variables_of(runner: PointRunner, number: int, point: Point) -> dict[str, str]:

@@ -120,6 +120,20 @@ def end(select: t.Callable[[], set[int]], grace: float = 3.0) -> None:
     raise NodeError(f"processes that do not end: {', '.join(map(str, sorted(select())))}")
 
 
+def end_started(pid: int | None, name: str, value: str, grace: float = 3.0) -> None:
+    """End a process and all that hangs on it, and all that carries ``name=value``. ``pid`` None: the latter only.
+
+    What left the tree to run on its own still has the environment, and what lost the environment is still in the tree.
+    """
+    tree = descendants(read_processes(), pid) if pid is not None else set()
+
+    def select() -> set[int]:
+        processes = read_processes()
+        return (tree & set(processes)) | stamped(processes, name, value)
+
+    end(select, grace)
+
+
 def find_program(name: str) -> str | None:
     """The path of a program; also where only root's PATH leads, since a container's may be short."""
     return shutil.which(

@@ -28,8 +28,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import free_po
 from ansible_collections.gpufabric.nccl.plugins.module_utils._openssh import find_openssh_program
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Process,
-    descendants,
     end,
+    end_started,
     read_processes,
     run,
     stamped,
@@ -303,14 +303,7 @@ class Sshd:
 
     def stop(self) -> None:
         """End it, its sessions and what was started in them."""
-        pid = self._listener()
-        tree = descendants(read_processes(), pid) if pid is not None else set()
-
-        def select() -> set[int]:
-            processes = read_processes()
-            return (tree & set(processes)) | stamped(processes, SESSION_VARIABLE, self.run_dir.run_id)
-
-        end(select)
+        end_started(self._listener(), SESSION_VARIABLE, self.run_dir.run_id)
 
     def remove(self) -> None:
         """End it and remove its files and the node's client key."""
