@@ -138,7 +138,7 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
     launcher = settings["launcher"] or next(iter(nodes))
     if launcher not in nodes:
         raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
-    _check_mpi(nodes, launcher)
+    _check_mpi(nodes)
     backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
     if backend == "cpu":
         _check_python(nodes)
@@ -181,21 +181,24 @@ def plan_benchmark(
 def complete_results(
     points: t.Sequence[t.Mapping[str, t.Any]],
     outcomes: t.Sequence[t.Mapping[str, t.Any]],
-    parsed: t.Sequence[t.Sequence[t.Mapping[str, t.Any]]],
+    parsed: t.Sequence[t.Mapping[str, t.Any]],
     message: str,
 ) -> list[dict[str, t.Any]]:
     """A result document for each point, also for one that printed no result.
 
-    ``points``: as planned. ``outcomes``: of mpi_run, in the same order. ``parsed``: the documents of each point's output,
-    none where it has no result. ``message``: what mpi_run said of the points that failed.
+    ``points``: as planned. ``outcomes``: of mpi_run, in the same order. ``parsed``: what nccl_result returned for each
+    point, ``results``, or ``msg`` where it read none. ``message``: what mpi_run said of the points that failed.
     """
     documents = []
-    for point, outcome, found in zip(points, outcomes, parsed):
+    for point, outcome, reading in zip(points, outcomes, parsed):
+        found = reading.get("results")
         problems = [Problem(**entry) for entry in outcome["problems"]]
         document = dict(found[0]) if found else _empty_document()
         explained = problems or any(entry["severity"] == "error" for entry in document["problems"])
         if outcome["status"] != "finished" and not explained:
             problems.append(_launch_problem(outcome, message))
+        elif not found and not explained:
+            problems.append(_unread_problem(outcome, reading.get("msg", "")))
         document["collective"] = point["name"]
         document["points"] = {"argv": list(point["argv"]), "env": dict(point["env"]), "duration_s": outcome["duration"]}
         documents.append(add_problems(document, problems))
@@ -210,6 +213,16 @@ def _launch_problem(outcome: t.Mapping[str, t.Any], message: str) -> Problem:
         cause = f"mpirun ended with exit status {outcome['exit_status']}."
         cure = f"Read what it printed, in {posixpath.dirname(outcome['stdout_path'])} on the launcher."
     return Problem(id=f"run-{outcome['status']}", severity="error", cause=cause, cure=cure, evidence=message)
+
+
+def _unread_problem(outcome: t.Mapping[str, t.Any], reason: str) -> Problem:
+    return Problem(
+        id="output-unread",
+        severity="error",
+        cause="The program ended well, but no result can be read from what it printed.",
+        cure=f"Read it, in {posixpath.dirname(outcome['stdout_path'])} on the launcher; see whether it is an nccl-tests program.",
+        evidence=reason,
+    )
 
 
 def _empty_document() -> dict[str, t.Any]:
@@ -258,7 +271,7 @@ def _interface_of(node: Node, address: str) -> tuple[str, str] | None:
     return None
 
 
-def _check_mpi(nodes: t.Mapping[str, Node], launcher: str) -> None:
+def _check_mpi(nodes: t.Mapping[str, Node]) -> None:
     versions: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
     for host, node in nodes.items():
         try:

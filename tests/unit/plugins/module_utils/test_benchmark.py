@@ -159,7 +159,7 @@ DOCUMENT = {"complete": True, "summary": {"checked": True}, "problems": [], "ver
 
 
 def test_complete_results_keeps_a_good_one():
-    (document,) = complete_results([POINT], [outcome()], [[DOCUMENT]], "")
+    (document,) = complete_results([POINT], [outcome()], [{"results": [DOCUMENT]}], "")
     assert document["verdict"] == "pass" and document["points"]["env"] == {"NCCL_ALGO": "Ring"}
 
 
@@ -171,15 +171,23 @@ def test_complete_results_keeps_a_good_one():
     ],
 )
 def test_complete_results_explains_a_point_without_result(changes, problem):
-    (document,) = complete_results([POINT], [outcome(**changes)], [[]], "ssh: Connection refused")
+    (document,) = complete_results([POINT], [outcome(**changes)], [{"msg": "no test"}], "ssh: Connection refused")
     assert document["verdict"] == "fail" and document["rows"] == []
     assert [entry["id"] for entry in document["problems"]] == [problem]
     assert document["problems"][0]["evidence"] == "ssh: Connection refused"
 
 
+def test_complete_results_tells_why_output_was_not_read():
+    (document,) = complete_results([POINT], [outcome()], [{"msg": "columns found: size"}], "")
+    assert document["verdict"] == "fail"
+    assert [(entry["id"], entry["evidence"]) for entry in document["problems"]] == [
+        ("output-unread", "columns found: size")
+    ]
+
+
 def test_complete_results_does_not_explain_twice():
     wrong = {"id": "wrong-values", "severity": "error", "cause": "", "cure": "", "host": None, "evidence": ""}
     (document,) = complete_results(
-        [POINT], [outcome(status="failed", exit_status=7)], [[{**DOCUMENT, "problems": [wrong]}]], ""
+        [POINT], [outcome(status="failed", exit_status=7)], [{"results": [{**DOCUMENT, "problems": [wrong]}]}], ""
     )
     assert [entry["id"] for entry in document["problems"]] == ["wrong-values"]
