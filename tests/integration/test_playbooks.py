@@ -160,8 +160,10 @@ def test_a_time_out_ends_the_ranks_on_every_node(nodes, first):
     result = nodes.module("mpi_run", {"run_id": nodes.run_id, "points": [point], "control_interface": "eth0"})
     assert result["failed"] and "sleeper did not end within" in result["msg"]
     assert result["points"][0]["status"] == "timeout"
+    # The daemons of the other nodes end when they see that mpirun is gone, which takes them a moment on a busy machine.
+    ended = "for _ in {1..50}; do pgrep -x 'orted|mpirun|sleep' >/dev/null || break; sleep 0.2; done"
     for node in nodes.names:
-        nodes.shell(node, "rm /tmp/rank-was-here")
+        nodes.shell(node, f"rm /tmp/rank-was-here; {ended}")
         assert nodes.shell(node, "grep -la GPUFABRIC_POINT= /proc/[0-9]*/environ", check=False).stdout == ""
         assert nodes.shell(node, "pgrep -x 'orted|mpirun|sleep'", check=False).stdout == ""
 
