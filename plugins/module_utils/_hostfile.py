@@ -24,6 +24,9 @@ _NAME = re.compile(r"(?!\d+(?:\.\d+){3}\Z)[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9
 
 Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
+#: What is said of a lookup that the name server has not answered when the time is up.
+NO_ANSWER = "no answer in time"
+
 
 @dataclasses.dataclass(frozen=True)
 class Host:
@@ -32,6 +35,27 @@ class Host:
     name: str
     slots: int
     address: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ControlNetwork:
+    """The network that hosts reach each other by: a subnet, or where ``reached`` is given also what lies behind it.
+
+    Behind an interface may be much more than its own subnet: pods often have a subnet for each node, or for each pod.
+    ``reached``: whether this node reaches an address that way.
+    """
+
+    subnet: Network
+    text: str
+    reached: t.Callable[[str], bool] | None = None
+
+    def among(self, addresses: t.Iterable[str]) -> list[str]:
+        """The addresses that are in it."""
+        addresses = list(addresses)
+        inside = [item for item in addresses if ipaddress.ip_address(item) in self.subnet]
+        if not inside and self.reached is not None:
+            inside = [item for item in addresses if self.reached(item)]
+        return inside
 
 
 def is_numeric(name: str) -> bool:
@@ -139,7 +163,52 @@ def candidates(name: str, rewrite: str, cluster_domain: str) -> list[str]:
     return [long] if rewrite == "true" else [name, long]
 
 
-def choose(name: str, addresses: t.Iterable[str], preferred: Network | None) -> str:
+def is_cluster_domain(text: str) -> bool:
+    """Whether it is a domain name."""
+    return bool(_NAME.match(text))
+
+
+def cluster_labels(name: str, cluster_domain: str) -> tuple[str, ...]:
+    """The labels of a name without what is the same for all names of a cluster: ``(pod, service, namespace)`` or fewer."""
+    name = name.rstrip(".").lower()
+    for suffix in (f".{cluster_domain.rstrip('.').lower()}", ".svc"):
+        if name.endswith(suffix):
+            name = name[: -len(suffix)]
+    return tuple(name.split("."))
+
+
+def match_expected(hosts: t.Iterable[Host], expected: t.Mapping[str, t.Any], cluster_domain: str) -> dict[str, str]:
+    """The address that each host's name is expected to have, by the name; hosts without one are not in it.
+
+    ``expected``: addresses by names, which may be shorter or longer than the hosts'. The closest counts.
+    Raises OptionError where an address is none, or two are as close.
+    """
+    known = []
+    for name, address in expected.items():
+        if not is_numeric(str(address)):
+            raise OptionError(f"expected[{name}]", address, "a numeric address")
+        known.append((cluster_labels(name, cluster_domain), str(ipaddress.ip_address(str(address)))))
+    matched = {}
+    for host in hosts:
+        if is_numeric(host.name):
+            continue
+        labels = cluster_labels(host.name, cluster_domain)
+        closest, found = 0, set()
+        for other, address in known:
+            common = min(len(labels), len(other))
+            if labels[:common] == other[:common] and common >= closest:
+                found = {address} if common > closest else found | {address}
+                closest = common
+        if len(found) > 1:
+            raise OptionError(
+                "expected", ", ".join(sorted(found)), f"one address for {host.name}; write the names in full"
+            )
+        if found:
+            matched[host.name] = found.pop()
+    return matched
+
+
+def choose(name: str, addresses: t.Iterable[str], control: ControlNetwork | None) -> str:
     """The one address of a host that others reach it by, of those that its name resolves to. Raises NodeError.
 
     Loopback is none of them: many systems give their own name 127.0.1.1 in /etc/hosts.
@@ -150,10 +219,10 @@ def choose(name: str, addresses: t.Iterable[str], preferred: Network | None) -> 
         raise NodeError(
             f"{name} resolves to loopback only ({', '.join(found)}); correct /etc/hosts on this node, or give the host's address"
         )
-    if preferred is not None:
-        inside = [item for item in usable if ipaddress.ip_address(item) in preferred]
+    if control is not None:
+        inside = control.among(usable)
         if not inside:
-            raise NodeError(f"{name} has no address in {preferred}: {', '.join(usable)}")
+            raise NodeError(f"{name} has no address in {control.text}: {', '.join(usable)}")
         usable = inside
     usable = [item for item in usable if ":" not in item] or usable
     if len(usable) > 1:
@@ -168,40 +237,61 @@ def render_hostfile(hosts: t.Iterable[tuple[str, int]]) -> str:
     return "".join(f"{name} slots={slots}\n" for name, slots in hosts)
 
 
+@dataclasses.dataclass
+class Resolution:
+    """What came of looking names up, by host.
+
+    ``found``: the name that resolves and its addresses. ``stale``: the same where the expected address is not among
+    them. ``errors``: by each name that was tried last and has no address, why not. ``waited``: seconds.
+    """
+
+    found: dict[str, tuple[str, list[str]]] = dataclasses.field(default_factory=dict)
+    stale: dict[str, tuple[str, list[str]]] = dataclasses.field(default_factory=dict)
+    errors: dict[str, str] = dataclasses.field(default_factory=dict)
+    waited: float = 0.0
+
+
 class Resolver:
     """Resolves names by the node's own resolver, all at once, again and again until all do or time is up."""
 
     def __init__(self, timeout: float, interval: float, lookup: t.Callable[[str], list[str]] | None = None) -> None:
-        """Times in seconds. ``lookup``: the addresses of a name, none where it does not resolve."""
+        """Times in seconds. ``lookup``: the addresses of a name; raises OSError where it does not resolve."""
         self.timeout = timeout
         self.interval = interval
         self._lookup = lookup or lookup_addresses
 
-    def resolve(self, wanted: t.Mapping[str, t.Sequence[str]]) -> tuple[dict[str, tuple[str, list[str]]], float]:
-        """For each host the first of its names that resolves, with its addresses; and the seconds waited.
+    def resolve(self, wanted: t.Mapping[str, t.Sequence[str]], expected: t.Mapping[str, str]) -> Resolution:
+        """For each host the first of its names that resolves, and to the expected address where there is one.
 
-        ``wanted``: the names to try, by host. A host of which none resolves within the time is not in the answer.
+        ``wanted``: the names to try, by host.
         """
         begin = time.monotonic()
-        found: dict[str, tuple[str, list[str]]] = {}
+        result = Resolution()
         while True:
-            open_names = [name for host, names in wanted.items() if host not in found for name in names]
+            open_names = [name for host, names in wanted.items() if host not in result.found for name in names]
             remaining = self.timeout - (time.monotonic() - begin)
-            answers = self._lookup_all(open_names, max(remaining, 1.0))
+            answers, result.errors = self._lookup_all(open_names, max(remaining, 1.0))
+            result.stale = {}
             for host, names in wanted.items():
-                for name in names:
-                    if host not in found and answers.get(name):
-                        found[host] = (name, answers[name])
-            waited = time.monotonic() - begin
-            if len(found) == len(wanted) or waited + self.interval > self.timeout:
-                return found, waited
+                if host in result.found:
+                    continue
+                resolved = [(name, answers[name]) for name in names if name in answers]
+                right = [entry for entry in resolved if expected.get(host, entry[1][0]) in entry[1]]
+                if right:
+                    result.found[host] = right[0]
+                elif resolved:
+                    result.stale[host] = resolved[0]
+            result.waited = time.monotonic() - begin
+            if len(result.found) == len(wanted) or result.waited + self.interval > self.timeout:
+                return result
             time.sleep(self.interval)
 
-    def _lookup_all(self, names: t.Sequence[str], timeout: float) -> dict[str, list[str]]:
+    def _lookup_all(self, names: t.Sequence[str], timeout: float) -> tuple[dict[str, list[str]], dict[str, str]]:
+        """The addresses of names, and of the others why they have none."""
         # A name server that does not answer holds a lookup up for half a minute, and it cannot be interrupted:
         # daemon threads are left behind when the time is up.
         todo: queue.Queue[str] = queue.Queue()
-        done: queue.Queue[tuple[str, list[str]]] = queue.Queue()
+        done: queue.Queue[tuple[str, list[str], str]] = queue.Queue()
         for name in names:
             todo.put(name)
 
@@ -211,64 +301,110 @@ class Resolver:
                     name = todo.get_nowait()
                 except queue.Empty:
                     return
-                done.put((name, self._lookup(name)))
+                try:
+                    done.put((name, self._lookup(name), ""))
+                except OSError as error:
+                    done.put((name, [], error.strerror or str(error)))
+                except UnicodeError as error:
+                    # A label that is too long.
+                    done.put((name, [], str(error)))
 
         for _thread in range(min(64, len(names))):
             threading.Thread(target=work, daemon=True).start()
-        answers: dict[str, list[str]] = {}
+        addresses: dict[str, list[str]] = {}
+        errors = dict.fromkeys(names, NO_ANSWER)
         deadline = time.monotonic() + timeout
-        while len(answers) < len(names):
+        for _name in names:
             try:
-                name, addresses = done.get(timeout=max(deadline - time.monotonic(), 0.01))
+                name, found, error = done.get(timeout=max(deadline - time.monotonic(), 0.01))
             except queue.Empty:
                 break
-            answers[name] = addresses
-        return answers
+            if found:
+                addresses[name] = found
+                del errors[name]
+            else:
+                errors[name] = error
+        return addresses, errors
 
 
 def lookup_addresses(name: str) -> list[str]:
-    """All addresses of a name, as ``getent ahosts`` finds them; none where it does not resolve."""
+    """All addresses of a name, as ``getent ahosts`` finds them. Raises OSError where it does not resolve."""
+    return sorted({item[4][0] for item in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
+
+
+def source_address(address: str) -> str | None:
+    """The address of its own that this node reaches another by; None where it has no route there. Sends nothing."""
     try:
-        return sorted({item[4][0] for item in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))
+            return probe.getsockname()[0]
     except OSError:
-        return []
+        return None
 
 
 def resolve_hosts(
-    hosts: t.Sequence[Host], resolver: Resolver, rewrite: str, cluster_domain: str, preferred: Network | None
+    hosts: t.Sequence[Host],
+    resolver: Resolver,
+    rewrite: str,
+    cluster_domain: str,
+    control: ControlNetwork | None,
+    expected: t.Mapping[str, str],
 ) -> tuple[list[tuple[Host, str, str]], float]:
     """For each host its name as it resolves and its numeric address; and the seconds waited.
 
-    Raises NodeError where a name does not resolve in time, has no usable address, or has the address of another.
+    ``expected``: the address that a name must have, by host. Raises UnresolvedNames where a name does not resolve in
+    time, or not to that; NodeError where one has no usable address, or has the address of another.
     """
-    if not cluster_domain or not _NAME.match(cluster_domain):
-        raise OptionError("cluster_domain", cluster_domain, "a domain name, such as cluster.local")
     wanted = {
         host.name: candidates(host.name, rewrite, cluster_domain)
         for host in hosts
         if host.address is None and not is_numeric(host.name)
     }
-    found, waited = resolver.resolve(wanted) if wanted else ({}, 0.0)
-    missing = [host for host in wanted if host not in found]
-    if missing:
-        raise UnresolvedNames(missing, resolver.timeout)
+    answer = resolver.resolve(wanted, expected) if wanted else Resolution()
+    if len(answer.found) < len(wanted):
+        raise UnresolvedNames(list(wanted), answer, expected, resolver.timeout)
     resolved = []
     by_address: dict[str, str] = {}
     for host in hosts:
-        name, addresses = found.get(host.name, (host.name, [host.name]))
-        address = host.address or (choose(name, addresses, preferred) if host.name in found else host.name)
+        name, addresses = answer.found.get(host.name, (host.name, [host.name]))
+        if host.address is not None:
+            address = host.address
+        elif host.name not in answer.found:
+            address = host.name
+        else:
+            address = choose(name, [expected[host.name]] if host.name in expected else addresses, control)
         other = by_address.setdefault(address, host.name)
         if other != host.name:
             raise NodeError(
                 f"{other} and {host.name} have the same address {address}; each host once, with all its slots"
             )
         resolved.append((host, name, address))
-    return resolved, waited
+    return resolved, answer.waited
 
 
 class UnresolvedNames(NodeError):
-    """Names that did not resolve in time."""
+    """Names that did not resolve in time (``names``), or to the address of another host (``stale``)."""
 
-    def __init__(self, names: t.Sequence[str], timeout: float) -> None:
-        super().__init__(f"names that do not resolve on this node after {timeout:g} s: {', '.join(names)}")
-        self.names = list(names)
+    def __init__(
+        self, hosts: t.Sequence[str], answer: Resolution, expected: t.Mapping[str, str], timeout: float
+    ) -> None:
+        self.names = [host for host in hosts if host not in answer.found and host not in answer.stale]
+        self.stale = [
+            {"name": host, "addresses": answer.stale[host][1], "expected": expected[host]}
+            for host in hosts
+            if host in answer.stale
+        ]
+        self.errors = answer.errors
+        texts = []
+        if self.names:
+            texts.append(f"names that do not resolve on this node after {timeout:g} s: {', '.join(self.names)}")
+        if self.stale:
+            pairs = (
+                f"{item['name']} is {', '.join(item['addresses'])} and not {item['expected']}" for item in self.stale
+            )
+            texts.append(
+                f"names that still resolve to the address of another host after {timeout:g} s: {', '.join(pairs)}; such"
+                " records are of earlier hosts or pods of the same name: delete the old job fully, give each job a name"
+                " of its own, wait longer than the DNS cache keeps records, or set use_expected"
+            )
+        super().__init__("; ".join(texts))

@@ -74,6 +74,25 @@ options:
     description: Domain of the Kubernetes cluster.
     type: str
     default: cluster.local
+  expected:
+    description:
+      - The address that each name must have, where it is known otherwise, such as from the Kubernetes API.
+      - A name that resolves to anything else is waited for as one that does not resolve. It may be the record of an
+        earlier pod of the same name.
+      - A dictionary of addresses by names, each in any of the forms C(POD), C(POD.SERVICE), C(POD.SERVICE.NAMESPACE),
+        C(POD.SERVICE.NAMESPACE.svc) and the same with the O(cluster_domain). They need not be the hostfile's forms.
+        The names that agree in most parts belong together.
+      - Names of others than the hosts are ignored, and hosts that have no entry are taken as they resolve.
+    type: dict
+    version_added: 0.2.0
+  use_expected:
+    description:
+      - Whether hosts in O(expected) get that address without being looked up. The hostfile then needs no DNS.
+      - It is not the default, since a job's own launcher, and others who use the names, fail where names are wrong.
+        Not possible with O(numeric=false).
+    type: bool
+    default: false
+    version_added: 0.2.0
   numeric:
     description: Whether the file gets numeric addresses, rather than the names as they resolve.
     type: bool
@@ -84,7 +103,10 @@ options:
       - Mutually exclusive with O(interface).
     type: str
   interface:
-    description: As O(subnet), by the interface that this node has on the control network.
+    description:
+      - As O(subnet), by the interface that this node has on the control network.
+      - Of a host with no address in the interface's own subnet the one is taken that this node reaches by the
+        interface. Pods often have a subnet for each node.
     type: str
 """
 
@@ -100,6 +122,12 @@ EXAMPLES = r"""
     src: /etc/mpi/hostfile
     interface: eth0
   register: hostfile
+
+- name: Take the workers' addresses as the cluster has them, whether or not their names resolve
+  gpufabric.nccl.mpi_hostfile:
+    src: /etc/mpi/hostfile
+    expected: "{{ pods.resources | gpufabric.nccl.pod_addresses }}"
+    use_expected: true
 """
 
 RETURN = r"""
@@ -137,6 +165,30 @@ unresolved:
   type: list
   elements: str
   sample: [worker-3.job.default.svc]
+stale:
+  description: Names that resolved, and not to the address in O(expected).
+  returned: failure for that reason
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The name.
+      type: str
+      sample: worker-0.job.default.svc
+    addresses:
+      description: What it resolves to.
+      type: list
+      elements: str
+      sample: [10.0.0.7]
+    expected:
+      description: The address that it should have.
+      type: str
+      sample: 10.0.0.11
+lookup_errors:
+  description: What the node's resolver says of each name that was tried last and has no address.
+  returned: failure for that reason
+  type: dict
+  sample: {"worker-3.job.default.svc": "Name or service not known"}
 evidence:
   description: What names are resolved by and from, as text, by path; the hostfile, C(/etc/resolv.conf) and C(/etc/hosts).
   returned: failure for that reason
@@ -144,20 +196,30 @@ evidence:
   sample: {"/etc/resolv.conf": "nameserver 10.96.0.10\n"}
 """
 
+import dataclasses
 import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import (
+    ControlNetwork,
     Resolver,
     UnresolvedNames,
+    is_cluster_domain,
+    match_expected,
     parse_hostfile,
     parse_hosts,
     render_hostfile,
     resolve_hosts,
+    source_address,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_subnet, read_addresses, subnet_of
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
+    choose_address,
+    parse_subnet,
+    read_addresses,
+    subnet_of,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 
 
@@ -175,18 +237,22 @@ def run(params: dict, check_mode: bool) -> dict:
         if text is None:
             raise OptionError("src", params["src"], "the path of a hostfile on this node")
         hosts = parse_hostfile(text, params["src"])
-    preferred = None
-    if params["subnet"] is not None:
-        preferred = parse_subnet("subnet", params["subnet"])
-    elif params["interface"] is not None:
-        preferred = subnet_of(read_addresses(), params["interface"])
+    domain = params["cluster_domain"]
+    if not is_cluster_domain(domain):
+        raise OptionError("cluster_domain", domain, "a domain name, such as cluster.local")
+    expected = match_expected(hosts, params["expected"] or {}, domain)
+    if params["use_expected"]:
+        if not params["numeric"]:
+            raise OptionError("use_expected", True, "false where numeric is false: the names in the file must resolve")
+        hosts = [dataclasses.replace(host, address=host.address or expected.get(host.name)) for host in hosts]
+    control = control_network(params["subnet"], params["interface"])
     if params["dest"] is None:
         run_dir.check()
     elif os.path.isdir(path) or not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
         raise OptionError("dest", path, "a path in a directory that exists and can be written")
 
     resolver = Resolver(params["timeout"], params["interval"])
-    resolved, waited = resolve_hosts(hosts, resolver, params["rewrite_fqdn"], params["cluster_domain"], preferred)
+    resolved, waited = resolve_hosts(hosts, resolver, params["rewrite_fqdn"], domain, control, expected)
     before = read_text(path)
     after = render_hostfile((address if params["numeric"] else name, host.slots) for host, name, address in resolved)
     if before != after and not check_mode:
@@ -200,6 +266,19 @@ def run(params: dict, check_mode: bool) -> dict:
         "hosts": [{"name": name, "address": address, "slots": host.slots} for host, name, address in resolved],
         "waited": round(waited, 1),
     }
+
+
+def control_network(subnet: str | None, interface: str | None) -> ControlNetwork | None:
+    """The control network as the options mean it, if they do. Raises GpufabricError."""
+    if subnet is not None:
+        network = parse_subnet("subnet", subnet)
+        return ControlNetwork(network, str(network))
+    if interface is None:
+        return None
+    addresses = read_addresses()
+    own, network = choose_address(addresses, interface=interface), subnet_of(addresses, interface)
+    text = f"{network}, and none that this node reaches by {interface}"
+    return ControlNetwork(network, text, lambda address: source_address(address) == own)
 
 
 def evidence(src: str | None) -> dict[str, str]:
@@ -235,6 +314,8 @@ def main() -> None:
             "interval": {"type": "float", "default": 3},
             "rewrite_fqdn": {"type": "str", "choices": ["auto", "true", "false"], "default": "auto"},
             "cluster_domain": {"type": "str", "default": "cluster.local"},
+            "expected": {"type": "dict"},
+            "use_expected": {"type": "bool", "default": False},
             "numeric": {"type": "bool", "default": True},
             "subnet": {"type": "str"},
             "interface": {"type": "str"},
@@ -246,7 +327,13 @@ def main() -> None:
     try:
         result = run(module.params, module.check_mode)
     except UnresolvedNames as error:
-        module.fail_json(msg=str(error), unresolved=error.names, evidence=evidence(module.params["src"]))
+        module.fail_json(
+            msg=str(error),
+            unresolved=error.names,
+            stale=error.stale,
+            lookup_errors=error.errors,
+            evidence=evidence(module.params["src"]),
+        )
     except GpufabricError as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

@@ -120,6 +120,34 @@ def test_a_name_on_two_networks_is_not_guessed(nodes, clean):
     assert loopback["msg"].startswith("localhost resolves to loopback only (")
 
 
+def test_names_of_another_host_are_waited_for_and_told(nodes, clean):
+    """``w-0`` was the name of g3 once; it is that of g2 now."""
+    two, three = nodes.addresses["g2"], nodes.addresses["g3"]
+    # The file is podman's, which can be written but not replaced.
+    late = f"setsid -f sh -c 'sleep 2; echo {two} w-1.job.ns >> /etc/hosts' >/dev/null 2>&1"
+    expected = {"w-0": two, "w-1.job": two, "others": three}
+    src = "w-0.job.ns.svc slots=2\n"
+    _hosts, _src, failed, taken, _late, waited, short = nodes.modules(
+        [
+            write("/etc/hosts", f"{three} w-0.job.ns.svc w-1.job.ns\n"),
+            write("/tmp/hosts.stale", src),
+            read_from("/tmp/hosts.stale", expected=expected),
+            read_from("/tmp/hosts.stale", expected=expected, use_expected=True, dest="/tmp/hosts.dest"),
+            (RAW, late),
+            hostfile("w-1.job.ns", timeout=30, interval=0.2, expected=expected),
+            hostfile("w-0.job.ns.svc", "nosuch", expected={"w-0": three}),
+        ]
+    )
+    assert failed["failed"] and failed["unresolved"] == []
+    assert failed["stale"] == [{"name": "w-0.job.ns.svc", "addresses": [three], "expected": two}]
+    assert f": w-0.job.ns.svc is {three} and not {two}; such records are of earlier hosts or pods" in failed["msg"]
+    assert failed["evidence"]["/tmp/hosts.stale"] == src
+    assert taken["hosts"] == [{"name": "w-0.job.ns.svc", "address": two, "slots": 2}] and taken["waited"] == 0
+    assert nodes.shell("g1", "cat /tmp/hosts.dest").stdout == f"{two} slots=2\n"
+    assert waited["hosts"][0]["address"] == two and waited["waited"] > 0.5
+    assert short["unresolved"] == ["nosuch"] and short["stale"] == [] and "nosuch" in short["lookup_errors"]
+
+
 MISTAKES = [
     ("g2:4\n", "line 1: 'g2:4' is MPICH's way to give slots; Open MPI takes it for a name: write 'g2 slots=4'"),
     ("g2\n# g3\ng2 slots=2\n", "each host once, with all its slots: line 3: g2 is there already, line 1"),
@@ -159,6 +187,9 @@ BAD_INPUT = [
     ({"interface": "eth7"}, "interface: 'eth7' is not allowed; allowed: an interface of this node"),
     ({"subnet": "10.66.0.0"}, "subnet: '10.66.0.0' is not allowed; allowed: a subnet with its prefix length"),
     ({"cluster_domain": "a b"}, "cluster_domain: 'a b' is not allowed; allowed: a domain name, such as cluster.local"),
+    ({"expected": {"g2": "g2"}}, "expected[g2]: 'g2' is not allowed; allowed: a numeric address"),
+    ({"expected": {"g2.a": "10.0.0.1", "g2.b": "10.0.0.2"}}, "expected: '10.0.0.1, 10.0.0.2' is not allowed; allowed:"),
+    ({"use_expected": True, "numeric": False}, "use_expected: True is not allowed; allowed: false where numeric is"),
     (
         {"dest": "/nosuch/hostfile"},
         "dest: '/nosuch/hostfile' is not allowed; allowed: a path in a directory that exists",

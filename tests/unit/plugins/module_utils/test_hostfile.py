@@ -9,15 +9,20 @@ import ipaddress
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import (
+    NO_ANSWER,
+    ControlNetwork,
     Host,
     Resolver,
     UnresolvedNames,
     candidates,
     choose,
+    cluster_labels,
+    match_expected,
     parse_hostfile,
     parse_hosts,
     render_hostfile,
     resolve_hosts,
+    source_address,
 )
 
 
@@ -91,7 +96,7 @@ def test_candidates(name, rewrite, expected):
 
 
 def test_choose_wants_one_address_that_others_reach():
-    control = ipaddress.ip_network("10.0.0.0/24")
+    control = ControlNetwork(ipaddress.ip_network("10.0.0.0/24"), "10.0.0.0/24")
     assert choose("g1", ["127.0.1.1", "10.0.0.1"], None) == "10.0.0.1"
     assert choose("g1", ["192.168.0.1", "10.0.0.1"], control) == "10.0.0.1"
     assert choose("g1", ["fd00::1", "10.0.0.1"], None) == "10.0.0.1"
@@ -103,13 +108,72 @@ def test_choose_wants_one_address_that_others_reach():
         choose("g1", ["192.168.0.1"], control)
 
 
+def test_choose_takes_what_lies_behind_the_interface():
+    """Each pod has a subnet of its own here, as with Calico."""
+    control = ControlNetwork(ipaddress.ip_network("10.1.0.1/32"), "eth0", lambda address: address.startswith("10."))
+    assert choose("self", ["10.1.0.1", "192.168.0.1"], control) == "10.1.0.1"
+    assert choose("g2", ["10.2.0.1", "192.168.0.2"], control) == "10.2.0.1"
+    with pytest.raises(NodeError, match="g2 has no address in eth0: 192.168.0.2"):
+        choose("g2", ["192.168.0.2"], control)
+
+
+def test_source_address():
+    assert source_address("127.0.0.7") == "127.0.0.1"
+    # A link-local address is reached by no route without its zone.
+    assert source_address("fe80::1") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("w-0", ("w-0",)),
+        ("w-0.job", ("w-0", "job")),
+        ("W-0.job.ns", ("w-0", "job", "ns")),
+        ("w-0.job.ns.svc", ("w-0", "job", "ns")),
+        ("w-0.job.ns.svc.my.domain.", ("w-0", "job", "ns")),
+        ("g1.example.com", ("g1", "example", "com")),
+    ],
+)
+def test_cluster_labels(name, labels):
+    assert cluster_labels(name, "my.domain") == labels
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "address"),
+    [
+        ("w-0.job.ns.svc", {"w-0": "10.0.0.1"}, "10.0.0.1"),
+        ("w-0", {"w-0.job.ns.svc.cluster.local": "10.0.0.1"}, "10.0.0.1"),
+        ("w-0.job", {"w-0": "10.0.0.1", "w-0.job.ns": "10.0.0.2"}, "10.0.0.2"),
+        ("w-0.job", {"w-0.other": "10.0.0.1"}, None),
+        ("w-1.job", {"w-10.job": "10.0.0.1", "w-1": "10.0.0.2"}, "10.0.0.2"),
+        ("w-0", {"w-0.job": "10.0.0.1", "w-0.other": "10.0.0.1"}, "10.0.0.1"),
+        ("g1", {"g1": "FD00:0::1"}, "fd00::1"),
+        ("10.0.0.1", {"10": "10.0.0.2"}, None),
+    ],
+)
+def test_match_expected(name, expected, address):
+    assert match_expected([Host(name, 1)], expected, "cluster.local").get(name) == address
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        ({"w-0": "nowhere"}, "expected\\[w-0\\]: 'nowhere' is not allowed"),
+        ({"w-0.a": "10.0.0.1", "w-0.b": "10.0.0.2"}, "one address for w-0; write the names in full"),
+    ],
+)
+def test_match_expected_refuses(expected, words):
+    with pytest.raises(OptionError, match=words):
+        match_expected([Host("w-0", 1)], expected, "cluster.local")
+
+
 def resolver(known, timeout=0.2):
     return Resolver(timeout, 0.01, lookup=lambda name: known.get(name, []))
 
 
 def test_resolve_hosts_takes_numeric_and_given_addresses_as_they_are():
     hosts = [Host("10.0.0.1", 1), Host("nosuch", 2, "10.0.0.2"), Host("g3", 3)]
-    resolved, _waited = resolve_hosts(hosts, resolver({"g3": ["10.0.0.3"]}), "auto", "cluster.local", None)
+    resolved, _waited = resolve_hosts(hosts, resolver({"g3": ["10.0.0.3"]}), "auto", "cluster.local", None, {})
     assert [(name, address) for _host, name, address in resolved] == [
         ("10.0.0.1", "10.0.0.1"),
         ("nosuch", "10.0.0.2"),
@@ -119,10 +183,10 @@ def test_resolve_hosts_takes_numeric_and_given_addresses_as_they_are():
 
 def test_resolve_hosts_completes_a_name_where_only_that_resolves():
     known = {"w.ns.svc.cluster.local": ["10.0.0.1"]}
-    resolved, _waited = resolve_hosts([Host("w.ns.svc", 1)], resolver(known), "auto", "cluster.local", None)
+    resolved, _waited = resolve_hosts([Host("w.ns.svc", 1)], resolver(known), "auto", "cluster.local", None, {})
     assert resolved[0][1:] == ("w.ns.svc.cluster.local", "10.0.0.1")
     with pytest.raises(UnresolvedNames):
-        resolve_hosts([Host("w.ns.svc", 1)], resolver(known), "false", "cluster.local", None)
+        resolve_hosts([Host("w.ns.svc", 1)], resolver(known), "false", "cluster.local", None, {})
 
 
 def test_resolve_hosts_waits_for_late_names():
@@ -132,21 +196,58 @@ def test_resolve_hosts_waits_for_late_names():
         tries.append(name)
         return ["10.0.0.1"] if len(tries) > 2 else []
 
-    resolved, waited = resolve_hosts([Host("late", 1)], Resolver(5, 0.01, lookup), "auto", "cluster.local", None)
+    resolved, waited = resolve_hosts([Host("late", 1)], Resolver(5, 0.01, lookup), "auto", "cluster.local", None, {})
     assert resolved[0][2] == "10.0.0.1" and len(tries) == 3 and waited > 0
 
 
 def test_resolve_hosts_names_those_that_never_do():
     hosts = [Host("g1", 1), Host("nosuch", 1)]
     with pytest.raises(UnresolvedNames) as error:
-        resolve_hosts(hosts, resolver({"g1": ["10.0.0.1"]}), "auto", "cluster.local", None)
+        resolve_hosts(hosts, resolver({"g1": ["10.0.0.1"]}), "auto", "cluster.local", None, {})
     assert error.value.names == ["nosuch"]
+
+
+def test_resolve_hosts_waits_while_a_name_is_that_of_another():
+    answers = iter([["10.0.0.9"], ["10.0.0.9"], ["10.0.0.9", "10.0.0.1"]])
+    late = Resolver(5, 0.01, lambda name: next(answers))
+    resolved, _waited = resolve_hosts([Host("w", 1)], late, "auto", "cluster.local", None, {"w": "10.0.0.1"})
+    assert resolved[0][2] == "10.0.0.1"
+    known = {"w": ["10.0.0.9"], "x": ["10.0.0.2"]}
+    hosts = [Host("w", 1), Host("x", 1), Host("nosuch", 1)]
+    with pytest.raises(UnresolvedNames) as error:
+        resolve_hosts(hosts, resolver(known), "auto", "cluster.local", None, {"w": "10.0.0.1", "x": "10.0.0.2"})
+    assert error.value.names == ["nosuch"]
+    assert error.value.stale == [{"name": "w", "addresses": ["10.0.0.9"], "expected": "10.0.0.1"}]
+    assert "w is 10.0.0.9 and not 10.0.0.1" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_resolve_hosts_prefers_the_form_of_a_name_that_is_right():
+    known = {"w.ns.svc": ["10.0.0.9"], "w.ns.svc.cluster.local": ["10.0.0.1"]}
+    expected = {"w.ns.svc": "10.0.0.1"}
+    resolved, _waited = resolve_hosts([Host("w.ns.svc", 1)], resolver(known), "auto", "cluster.local", None, expected)
+    assert resolved[0][1:] == ("w.ns.svc.cluster.local", "10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(-3, "Temporary failure in name resolution"), "Temporary failure in name resolution"),
+        (UnicodeError("label too long"), "label too long"),
+    ],
+)
+def test_a_lookup_that_fails_says_why(error, text):
+    def lookup(name):
+        raise error
+
+    with pytest.raises(UnresolvedNames) as raised:
+        resolve_hosts([Host("g1", 1)], Resolver(0, 1, lookup), "auto", "cluster.local", None, {})
+    assert raised.value.errors == {"g1": text}
 
 
 def test_resolve_hosts_refuses_two_names_of_one_host():
     known = {"g1": ["10.0.0.1"], "alias": ["10.0.0.1"]}
     with pytest.raises(NodeError, match="g1 and alias have the same address 10.0.0.1"):
-        resolve_hosts([Host("g1", 1), Host("alias", 1)], resolver(known), "auto", "cluster.local", None)
+        resolve_hosts([Host("g1", 1), Host("alias", 1)], resolver(known), "auto", "cluster.local", None, {})
 
 
 def test_a_lookup_that_hangs_does_not_hold_up_the_end():
@@ -156,8 +257,9 @@ def test_a_lookup_that_hangs_does_not_hold_up_the_end():
         threading.Event().wait(30)
         return []
 
-    with pytest.raises(UnresolvedNames):
-        resolve_hosts([Host("black-hole", 1)], Resolver(0.1, 0.01, lookup), "auto", "cluster.local", None)
+    with pytest.raises(UnresolvedNames) as error:
+        resolve_hosts([Host("black-hole", 1)], Resolver(0.1, 0.01, lookup), "auto", "cluster.local", None, {})
+    assert error.value.errors == {"black-hole": NO_ANSWER}
 
 
 def test_written_hostfile_reads_back():

@@ -1,0 +1,511 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Why names of pods do not resolve: what mpi_hostfile saw on the launcher, held against what the cluster has.
+
+A pod's name ``POD.SERVICE.NAMESPACE.svc`` has an address where the headless Service has an endpoint that carries the
+pod's ``hostname``: the pod says ``hostname: POD`` and ``subdomain: SERVICE``, the Service's selector takes it, and it is
+ready or the Service publishes those that are not (Kubernetes, "DNS for Services and Pods").
+
+Services, Endpoints and pods are dicts as the Kubernetes API gives them (v1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import NO_ANSWER, cluster_labels
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import is_ready, pod_problems
+
+Object = t.Mapping[str, t.Any]
+
+_ENDED = ("Succeeded", "Failed")
+_SHOWN = 5
+
+
+def pod_addresses(pods: t.Iterable[Object]) -> dict[str, str]:
+    """The addresses of pods that have not ended, by the names that DNS has for them, as option expected takes them."""
+    addresses = {}
+    # The newest of a name counts.
+    for pod in sorted(pods, key=_age):
+        if pod["status"].get("podIP") and not _is_over(pod):
+            parts = [_hostname(pod), pod["spec"].get("subdomain"), pod["metadata"]["namespace"]]
+            addresses[".".join(parts if parts[1] else parts[:1])] = pod["status"]["podIP"]
+    return addresses
+
+
+def _age(pod: Object) -> str:
+    return pod["metadata"].get("creationTimestamp") or ""
+
+
+def _is_over(pod: Object) -> bool:
+    return bool(pod["status"].get("phase") in _ENDED or pod["metadata"].get("deletionTimestamp"))
+
+
+def _hostname(pod: Object) -> str:
+    return pod["spec"].get("hostname") or pod["metadata"]["name"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Cluster:
+    """What could be looked at, None for what could not; all of one namespace."""
+
+    namespace: str
+    domain: str
+    services: dict[str, Object] | None
+    endpoints: dict[str, Object] | None
+    pods: list[Object] | None
+
+    def pod(self, hostname: str) -> Object | None:
+        """The pod that has a name now, or had it last."""
+        found = [pod for pod in self.pods or () if hostname in (pod["spec"].get("hostname"), pod["metadata"]["name"])]
+        return max(found, key=lambda pod: (not _is_over(pod), _age(pod)), default=None)
+
+    def owner(self, address: str) -> str:
+        """Who has an address now, in words."""
+        if self.pods is None:
+            return "of a pod that could not be looked at"
+        names = [
+            pod["metadata"]["name"]
+            for pod in self.pods
+            if pod["status"].get("podIP") == address and pod["status"].get("phase") not in _ENDED
+        ]
+        return f"that of pod {', '.join(names)}" if names else f"that of no pod in namespace {self.namespace}"
+
+    def endpoint_texts(self, service: str) -> list[str]:
+        """The endpoints of a Service."""
+        return _endpoint_texts((self.endpoints or {}).get(service))
+
+
+def _endpoint_texts(endpoints: Object | None) -> list[str]:
+    """Endpoints, each with its name and whether it is ready."""
+    texts = []
+    for key, suffix in (("addresses", ""), ("notReadyAddresses", " not ready")):
+        for entry in _endpoint_entries(endpoints, key):
+            texts.append(f"{entry['ip']} ({entry.get('hostname') or 'without hostname'}){suffix}")
+    return texts
+
+
+def _endpoint_entries(endpoints: Object | None, key: str) -> list[Object]:
+    subsets = (endpoints or {}).get("subsets") or ()
+    return [entry for subset in subsets for entry in subset.get(key) or ()]
+
+
+@dataclasses.dataclass(frozen=True)
+class ResolvConf:
+    """What of a resolv.conf matters here."""
+
+    nameservers: tuple[str, ...]
+    search: tuple[str, ...]
+
+    def completions(self, name: str) -> list[str]:
+        """The names that a resolver may ask for when it is given one."""
+        return [name, *(f"{name}.{domain}" for domain in self.search)]
+
+    def __str__(self) -> str:
+        servers, search = (", ".join(item) or "none" for item in (self.nameservers, self.search))
+        return f"resolv.conf of the launcher: nameserver {servers}; search {search}"
+
+
+def parse_resolv_conf(text: str) -> ResolvConf:
+    """Name servers and search domains; of several search lines the last counts (resolv.conf(5))."""
+    nameservers, search = [], ()
+    for line in text.splitlines():
+        key, *values = line.split("#", 1)[0].split(";", 1)[0].split() or [""]
+        if key == "nameserver" and values:
+            nameservers.append(values[0])
+        elif key in ("search", "domain"):
+            search = tuple(value.rstrip(".").lower() for value in values)
+    return ResolvConf(tuple(nameservers), search)
+
+
+def parse_hosts_file(text: str) -> dict[str, list[str]]:
+    """The addresses of each name in a hosts file."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        address, *names = line.split("#", 1)[0].split() or [""]
+        for name in names:
+            found.setdefault(name.lower(), []).append(address)
+    return found
+
+
+def find_dns_problems(failure: Object, lookups: Object, namespace: str, cluster_domain: str) -> list[Problem]:
+    """Why each name did not resolve, or resolved to something else, from the cause that is nearest to the cluster.
+
+    ``failure``: what mpi_hostfile returned: ``unresolved``, ``stale``, ``lookup_errors``, ``evidence``. ``lookups``: what
+    k8s_info returned for ``Service``, ``Endpoints`` and ``Pod``, by kind; a lookup that failed is told as a warning.
+    """
+    problems: dict[Problem, None] = {}
+    found = {kind: _objects(lookups.get(kind)) for kind in ("Service", "Endpoints", "Pod")}
+    services, endpoints = (
+        None if found[kind] is None else {item["metadata"]["name"]: item for item in found[kind] or ()}
+        for kind in ("Service", "Endpoints")
+    )
+    cluster = _Cluster(namespace, cluster_domain.rstrip("."), services, endpoints, found["Pod"])
+    for entry in failure.get("stale") or ():
+        problems[_stale_problem(cluster, entry, failure)] = None
+    for name in failure.get("unresolved") or ():
+        problems.update(dict.fromkeys(_unresolved_problems(cluster, name, failure)))
+    for kind, objects in found.items():
+        if objects is None:
+            said = (lookups.get(kind) or {}).get("msg") or "they were not asked for"
+            what = kind if kind.endswith("s") else f"{kind}s"
+            problems[
+                Problem(
+                    "dns-not-looked-at",
+                    "warning",
+                    f"The {what} of namespace {namespace} could not be looked at, so the cause may be there.",
+                    f"Let the user get and list {what.lower()}, or have somebody see: kubectl get {what.lower()} -n {namespace}.",
+                    evidence=str(said).strip(),
+                )
+            ] = None
+    return list(problems)
+
+
+def _objects(lookup: t.Any) -> list[Object] | None:
+    if lookup is None or lookup.get("failed") or "resources" not in lookup or lookup.get("api_found") is False:
+        return None
+    return lookup["resources"]
+
+
+def _unresolved_problems(cluster: _Cluster, name: str, failure: Object) -> t.Iterator[Problem]:
+    labels = cluster_labels(name, cluster.domain)
+    pod = cluster.pod(labels[0])
+    if len(labels) == 1:
+        yield _bare_name(cluster, name, pod)
+        return
+    service = labels[1]
+    if len(labels) > 3 or (len(labels) == 3 and labels[2] != cluster.namespace):
+        other = ".".join(labels[2:])
+        yield Problem(
+            "dns-other-namespace",
+            "error",
+            f"The name is of namespace {other}, the pods were looked for in namespace {cluster.namespace}.",
+            "Correct the hostfile, or set gpufabric_namespace.",
+            name,
+        )
+        return
+    refused = _service_problem(cluster, service)
+    if refused:
+        yield refused
+        return
+    problems = list(_pod_problems(cluster, name, service, labels[0], pod))
+    if problems:
+        yield from problems
+        return
+    found = (cluster.services or {}).get(service)
+    if found is not None and found["spec"].get("clusterIP") != "None":
+        # Some DNS servers have names for the pods of such Services too, so anything else that is wrong comes first.
+        yield _not_headless(found)
+        return
+    yield _resolver_problem(cluster, name, f"{labels[0]}.{service}.{cluster.namespace}", failure)
+
+
+def _bare_name(cluster: _Cluster, name: str, pod: Object | None) -> Problem:
+    subdomain = pod["spec"].get("subdomain") if pod else None
+    if subdomain:
+        cure = f"Write {name}.{subdomain}.{cluster.namespace}.svc in the hostfile."
+    else:
+        cure = "Give the pod a hostname and a subdomain that is the name of a headless Service, and write"
+        cure += " POD.SERVICE.NAMESPACE.svc in the hostfile."
+    return Problem("dns-bare-name", "error", "The cluster's DNS has no pod under its bare name.", cure, name)
+
+
+def _service_problem(cluster: _Cluster, name: str) -> Problem | None:
+    """What is wrong with the Service, which concerns all names in it."""
+    if cluster.services is None:
+        return None
+    service = cluster.services.get(name)
+    if service is None:
+        return Problem(
+            "dns-no-service",
+            "error",
+            f"There is no Service {name} in namespace {cluster.namespace}.",
+            "Create it, headless (clusterIP: None), with a selector that takes the worker pods. Where the MPI Operator is to"
+            " make it: see kubectl describe mpijob; cleanPodPolicy must leave it. Or write the names of another Service.",
+            evidence=f"Services there: {_listing(cluster.services)}",
+        )
+    spec = service["spec"]
+    if spec.get("type") == "ExternalName":
+        return _not_headless(service)
+    if cluster.pods is None and cluster.endpoints is not None and not cluster.endpoint_texts(name):
+        return Problem(
+            "dns-no-endpoints",
+            "error",
+            f"The Service {name} has no endpoints.",
+            "See whether its selector takes the worker pods, and whether they are ready: kubectl get pods --show-labels.",
+            evidence=f"selector: {_pairs(spec.get('selector') or {})}",
+        )
+    return None
+
+
+def _not_headless(service: Object) -> Problem:
+    spec = service["spec"]
+    return Problem(
+        "dns-service-not-headless",
+        "error",
+        f"The Service {service['metadata']['name']} is not headless, so DNS has its own address, and none for its pods for sure.",
+        "Delete it and create it with clusterIP: None; that cannot be changed later.",
+        evidence=f"type {spec.get('type') or 'ClusterIP'}, clusterIP {spec.get('clusterIP') or 'not set'}",
+    )
+
+
+def _pod_problems(
+    cluster: _Cluster, name: str, service_name: str, hostname: str, pod: Object | None
+) -> t.Iterator[Problem]:
+    """What is wrong with a pod, or with the Service as far as this pod is concerned. ``hostname``: the name's first part."""
+
+    def problem(identity: str, cause: str, cure: str, evidence: str = "") -> Problem:
+        return Problem(identity, "error", cause, cure, name, evidence)
+
+    endpoints = f"endpoints of {service_name}: {_listing(cluster.endpoint_texts(service_name))}"
+    if cluster.pods is None:
+        if cluster.endpoints is not None and not _has_name(cluster.endpoints.get(service_name), hostname):
+            yield problem(
+                "dns-no-endpoint",
+                f"The Service {service_name} has no endpoint of that name.",
+                "See whether the pod is there, is ready, and has that hostname and subdomain.",
+                endpoints,
+            )
+        return
+    if pod is None:
+        names = _listing(item["metadata"]["name"] for item in cluster.pods)
+        yield problem(
+            "dns-no-pod",
+            f"There is no such pod in namespace {cluster.namespace}.",
+            "Correct the hostfile, or see why the pod was not created: kubectl get events.",
+            f"pods there: {names}",
+        )
+        return
+    service = (cluster.services or {}).get(service_name)
+    wrong = list(_pod_settings(problem, service_name, service, hostname, pod))
+    if wrong:
+        yield from wrong
+        return
+    status = pod["status"]
+    if _is_over(pod):
+        state = "is being deleted" if pod["metadata"].get("deletionTimestamp") else f"has ended ({status['phase']})"
+        yield problem(
+            "dns-pod-ended", f"The pod {state}, and DNS drops such pods.", "Run the job anew.", _condition_text(pod)
+        )
+        return
+    if not is_ready(pod) and not (service and service["spec"].get("publishNotReadyAddresses")):
+        cure = "Mend what keeps it from that"
+        if status.get("podIP"):
+            cure += (
+                "; names of pods that are not ready yet resolve where the Service has publishNotReadyAddresses: true"
+            )
+        yield problem(
+            "dns-pod-not-ready", "The pod is not ready, and DNS has ready pods only.", f"{cure}.", _condition_text(pod)
+        )
+        return
+    if not status.get("podIP"):
+        yield problem(
+            "dns-pod-not-ready", "The pod has no address yet.", "Mend what keeps it from that.", _condition_text(pod)
+        )
+        return
+    entries = _endpoint_entries((cluster.endpoints or {}).get(service_name), "addresses")
+    if cluster.endpoints is not None and not any(
+        entry["ip"] == status["podIP"] and entry.get("hostname") == hostname for entry in entries
+    ):
+        cure = f"See whether the cluster's controllers work: kubectl describe endpoints {service_name}."
+        if service and not service["spec"].get("selector"):
+            cure = "The Service has no selector: give it one, or add the pod's address and hostname to the Endpoints."
+        cause = f"The pod is not among the ready endpoints of the Service {service_name}."
+        yield problem("dns-no-endpoint", cause, cure, f"pod: {status['podIP']}; {endpoints}")
+
+
+def _pod_settings(
+    problem: t.Callable[..., Problem], service_name: str, service: Object | None, hostname: str, pod: Object
+) -> t.Iterator[Problem]:
+    subdomain = pod["spec"].get("subdomain")
+    if subdomain != service_name:
+        yield problem(
+            "dns-pod-subdomain",
+            f"The pod's subdomain is {subdomain or 'not set'}, and must be the Service's name, {service_name}.",
+            f"Create the pod with subdomain: {service_name}; or write the names of the Service that has its subdomain's name.",
+        )
+    if pod["spec"].get("hostname") != hostname:
+        yield problem(
+            "dns-pod-hostname",
+            "The pod's hostname is not what its name in the hostfile begins with, and without one DNS has no name for it.",
+            "Create the pod with that hostname; a StatefulSet does so by itself.",
+            f"hostname: {pod['spec'].get('hostname') or 'not set'}, pod: {pod['metadata']['name']}",
+        )
+    if service and service["spec"].get("selector"):
+        labels = pod["metadata"].get("labels") or {}
+        wanted = service["spec"]["selector"]
+        differing = [key for key in wanted if labels.get(key) != wanted[key]]
+        if differing:
+            differences = ", ".join(f"{key} is {labels.get(key, 'not set')}, wanted {wanted[key]}" for key in differing)
+            yield problem(
+                "dns-selector",
+                f"The selector of the Service {service_name} does not take the pod: {differences}.",
+                "Correct the Service's selector, or the pod's labels.",
+                f"selector: {_pairs(wanted)}; pod: {_pairs(labels)}",
+            )
+
+
+def _has_name(endpoints: Object | None, hostname: str) -> bool:
+    return any(entry.get("hostname") == hostname for entry in _endpoint_entries(endpoints, "addresses"))
+
+
+def _condition_text(pod: Object) -> str:
+    """Why a pod is not ready, in Kubernetes' words."""
+    texts = [
+        f"{condition['type']}: {condition.get('message') or condition.get('reason')}"
+        for condition in pod["status"].get("conditions") or ()
+        if condition["status"] != "True" and (condition.get("message") or condition.get("reason"))
+    ]
+    texts += [f"{entry.cause} {entry.evidence}".strip() for entry in pod_problems([pod], [], {})]
+    return "; ".join([f"phase {pod['status'].get('phase')}", *dict.fromkeys(texts)])
+
+
+def _resolver_problem(cluster: _Cluster, name: str, short: str, failure: Object) -> Problem:
+    """Why the launcher does not find what the cluster has. ``short``: the name up to its namespace."""
+    full = f"{short}.svc.{cluster.domain}"
+    errors = failure.get("lookup_errors") or {}
+    tried = [item for item in errors if item == name or item.startswith(f"{name}.")] or [name]
+    said = "; ".join(f"{item}: {errors[item]}" for item in tried if item in errors)
+    text = (failure.get("evidence") or {}).get("/etc/resolv.conf")
+    config = parse_resolv_conf(text) if text is not None else None
+    evidence = "\n".join(item for item in (said, str(config or "")) if item)
+
+    def problem(identity: str, cause: str, cure: str) -> Problem:
+        return Problem(identity, "error", cause, cure, name, evidence)
+
+    policy = "dnsPolicy ClusterFirst (with hostNetwork: ClusterFirstWithHostNet)"
+    if config is not None:
+        if not config.nameservers:
+            return problem(
+                "dns-no-nameserver", "The launcher has no name server.", f"Create the launcher with {policy}."
+            )
+        if full not in {item.rstrip(".") for entry in tried for item in config.completions(entry)}:
+            cure = f"Set rewrite_fqdn to auto or true, or write {full}"
+            if not name.endswith(".svc"):
+                cure = f"Write {short}.svc in the hostfile, which mpi_hostfile completes"
+            return problem(
+                "dns-search-domain",
+                "The launcher's search domains do not complete the name to the one that the cluster has.",
+                f"{cure}; or create the launcher with {policy}.",
+            )
+        local = [item for item in config.nameservers if _is_loopback(item)]
+        if len(local) == len(config.nameservers):
+            return problem(
+                "dns-own-nameserver",
+                "The launcher asks a name server of its own machine, not the cluster's.",
+                f"Create the launcher with {policy}.",
+            )
+    if any(NO_ANSWER in errors.get(item, "") or "emporary failure" in errors.get(item, "") for item in tried):
+        return problem(
+            "dns-server-silent",
+            "The name server does not answer, or refuses to.",
+            "See whether the cluster's DNS runs (its pods, often k8s-app=kube-dns in kube-system, and their log), and whether"
+            " a NetworkPolicy keeps the launcher from port 53.",
+        )
+    return problem(
+        "dns-cached",
+        "As far as could be looked at the cluster has what the name needs, and the name server still says that there is"
+        " none. It may keep an earlier answer, as a rule for 30 s.",
+        "Wait longer (timeout), or begin later, once the pods are ready; restart the cluster's DNS pods if it stays."
+        " With expected and use_expected the hostfile needs no DNS.",
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _stale_problem(cluster: _Cluster, entry: Object, failure: Object) -> Problem:
+    """Why a name resolves to the address of another."""
+    name, addresses, expected = entry["name"], entry["addresses"], entry["expected"]
+    labels = cluster_labels(name, cluster.domain)
+    pod = cluster.pod(labels[0])
+    service = labels[1] if len(labels) > 1 else None
+    shown = ", ".join(addresses)
+    owners = "; ".join(f"{item} is {cluster.owner(item)}" for item in addresses)
+    evidence = f"{name} is {shown}, the pod has {expected}; {owners}"
+
+    def problem(identity: str, cause: str, cure: str, more: str = "") -> Problem:
+        return Problem(identity, "error", cause, cure, name, evidence + more)
+
+    in_file = parse_hosts_file((failure.get("evidence") or {}).get("/etc/hosts") or "")
+    written = [item for key in (name, name.rstrip("."), labels[0]) for item in in_file.get(key.lower(), ())]
+    if set(addresses) & set(written):
+        return problem(
+            "dns-hosts-file",
+            "The launcher's /etc/hosts has another address for the name than the pod has.",
+            "Take the entry out of it, or out of the launcher's hostAliases.",
+        )
+    if pod is not None and pod["status"].get("podIP") in addresses and not _is_over(pod):
+        return problem(
+            "dns-pod-replaced",
+            "The pod was replaced since its address was asked for, and the name is that of the new one.",
+            "Run again, and see why the pod was replaced: kubectl get events.",
+        )
+    cure = (
+        "Delete the old job fully, with its Service, before the next of that name, or give each job a name of its own. Until"
+        " the record goes, use_expected takes the addresses as the cluster has them."
+    )
+    endpoints = (cluster.endpoints or {}).get(service or "")
+    held = [item["ip"] for item in _endpoint_entries(endpoints, "addresses") if item["ip"] in addresses]
+    if held:
+        has_selector = ((cluster.services or {}).get(service or "") or {}).get("spec", {}).get("selector")
+        who = "" if has_selector else " The Service has no selector, so nobody corrects them: do so, or delete them."
+        return problem(
+            "dns-stale-endpoint",
+            f"The endpoints of the Service {service} still have the address of an earlier pod of the same name.",
+            cure + who,
+            f"; endpoints of {service}: {_listing(cluster.endpoint_texts(service or ''))}",
+        )
+    return problem(
+        "dns-stale-record",
+        "The name server still has the address of an earlier pod of the same name.",
+        "Wait longer than it keeps records, as a rule 30 s (timeout). " + cure,
+        f"; endpoints of {service}: {_listing(cluster.endpoint_texts(service or ''))}" if cluster.endpoints else "",
+    )
+
+
+def _pairs(labels: Object) -> str:
+    return ",".join(f"{key}={value}" for key, value in labels.items()) or "none"
+
+
+def _listing(items: t.Iterable[str]) -> str:
+    items = list(items)
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return (", ".join(items[:_SHOWN]) or "none") + more
+
+
+def dns_report(failure: Object, lookups: Object, namespace: str, cluster_domain: str) -> dict[str, t.Any]:
+    """``problems``, as entries of a result document, and ``text``: them and what they were found from, for people."""
+    problems = find_dns_problems(failure, lookups, namespace, cluster_domain)
+    same: dict[tuple[str, str, str], list[Problem]] = {}
+    for problem in problems:
+        same.setdefault((problem.id, problem.cause, problem.cure), []).append(problem)
+    texts = [failure["msg"]]
+    for (_id, cause, cure), entries in same.items():
+        hosts = [entry.host for entry in entries if entry.host]
+        texts.append(f"{_listing(hosts)}: {cause} {cure}" if hosts else f"{cause} {cure}")
+        seen = dict.fromkeys(line for entry in entries for line in entry.evidence.splitlines())
+        texts += [f"    {line}" for line in list(seen)[:_SHOWN]]
+    names = [*(failure.get("unresolved") or ()), *(entry["name"] for entry in failure.get("stale") or ())]
+    services = dict.fromkeys(
+        labels[1] for labels in (cluster_labels(name, cluster_domain) for name in names) if labels[1:]
+    )
+    endpoints = _objects(lookups.get("Endpoints"))
+    if endpoints is not None:
+        by_name = {item["metadata"]["name"]: item for item in endpoints}
+        texts.append(f"--- Endpoints in namespace {namespace} ---")
+        texts += [f"{name}: {_listing(_endpoint_texts(by_name.get(name)))}" for name in services] or ["none"]
+    for path, text in (failure.get("evidence") or {}).items():
+        texts += [f"--- {path} ---", text.rstrip("\n")]
+    return {"problems": [problem.as_dict() for problem in problems], "text": "\n".join(texts)}

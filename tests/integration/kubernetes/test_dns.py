@@ -1,0 +1,242 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Names of pods: those that come late are waited for, those that do not come are explained."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+
+import pytest
+
+APP = {"app": "nccl"}
+#: An address that a pod had once, for all that anybody knows.
+EARLIER = "10.88.250.250"
+HOSTFILE = "gpufabric.nccl.mpi_hostfile"
+FAIL = "ansible.builtin.fail"
+
+
+class Launcher:
+    """A pod that looks names up, and the plays that let it."""
+
+    def __init__(self, cluster, player, pods, tmp_path):
+        self.cluster, self.player, self.pods = cluster, player, pods
+        self.inventory = tmp_path / "inventory.ini"
+        host = "ansible_connection=kubernetes.core.kubectl ansible_python_interpreter=/usr/bin/python3"
+        host += f" ansible_pipelining=true ansible_kubectl_namespace={pods.namespace}"
+        self.inventory.write_text(f"launcher {host}\nplain {host}\n")
+
+    def play(self, *tasks, player=None):
+        """Tasks, one after the other, also where one fails."""
+        blocks = [{"block": [task], "rescue": [{"ansible.builtin.meta": "noop"}]} for task in tasks]
+        play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": blocks}
+        variables = {"gpufabric_namespace": self.pods.namespace, "gpufabric_run_id": "dns"}
+        return (player or self.player).playbook([play], "-i", str(self.inventory), **variables)
+
+    def endpoints(self, service, **addresses):
+        """Endpoints that nobody keeps up to date, of a Service without selector; addresses by hostname."""
+        namespace = self.pods.namespace
+        entries = [
+            {"ip": ip, "hostname": hostname.replace("_", "-")} for hostname, ips in addresses.items() for ip in ips
+        ]
+        headless = {"kind": "Service", "metadata": {"name": service}, "spec": {"clusterIP": "None"}}
+        by_hand = {"kind": "Endpoints", "metadata": {"name": service}, "subsets": [{"addresses": entries}]}
+        self.cluster.create(*({"apiVersion": "v1", **item} for item in (headless, by_hand)), namespace=namespace)
+
+    def wait_for_record(self, name, address):
+        """Wait until a name resolves to an address."""
+        deadline = time.monotonic() + 30
+        while address not in self.pods.exec("launcher", "getent", "ahosts", name, check=False).stdout:
+            assert time.monotonic() < deadline, f"{name} is not {address}"
+            time.sleep(0.5)
+
+    def once_it_looks(self, seconds, action):
+        """Do something some seconds after the module began to run."""
+        deadline = time.monotonic() + 60
+        while self.pods.exec("launcher", "pgrep", "-f", "^/usr/bin/python3", check=False).returncode != 0:
+            assert time.monotonic() < deadline, "the module was not started"
+            time.sleep(0.2)
+        time.sleep(seconds)
+        action()
+
+
+@pytest.fixture
+def launcher(cluster, cluster_player, pods, tmp_path):
+    """A launcher."""
+    pods.create("launcher", wait=False)
+    return Launcher(cluster, cluster_player, pods, tmp_path)
+
+
+def hostfile(*names, launcher="launcher", **variables):
+    """The role's task file that writes a hostfile, for hosts by their names."""
+    defaults = {"launcher": launcher, "timeout": 0, "interval": 0.5, "hosts": [{"name": name} for name in names]}
+    return {
+        "ansible.builtin.include_role": {"name": "gpufabric.nccl.mpijob", "tasks_from": "hostfile"},
+        "vars": {f"mpijob_hostfile_{name}": value for name, value in {**defaults, **variables}.items()},
+    }
+
+
+def module(launcher="launcher", **options):
+    """The module itself, which knows nothing of the cluster."""
+    return {HOSTFILE: {"run_id": "dns", "timeout": 0, **options}, "delegate_to": launcher}
+
+
+def results(played, action):
+    return [record["result"] for record in played.records if record["action"] == action]
+
+
+def workers(pods, service, *names, wait=False, **spec):
+    """Worker pods with names of their own in a Service, which may not be there."""
+    for name in names:
+        pods.create(name, labels=APP, wait=False, hostname=name, subdomain=service, **spec)
+    if wait:
+        pods.wait_ready(*names)
+
+
+def address_of(cluster, pods, name):
+    return cluster.get("pod", name, namespace=pods.namespace)["status"]["podIP"]
+
+
+def test_names_that_come_late_are_waited_for(cluster, pods, launcher):
+    workers(pods, "late", "late-0", "late-1")
+    pods.wait_ready("launcher", "late-0", "late-1")
+    names = [f"late-{number}.late.{pods.namespace}.svc" for number in range(2)]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        late = pool.submit(launcher.once_it_looks, 8, lambda: pods.headless_service("late", APP))
+        played = launcher.play(hostfile(*names, timeout=60))
+        late.result()
+    assert played.returncode == 0, played.output
+    (result,) = results(played, HOSTFILE)
+    assert [host["address"] for host in result["hosts"]] == [address_of(cluster, pods, f"late-{n}") for n in range(2)]
+    assert 7 < result["waited"] < 60
+    text = pods.exec("launcher", "cat", result["path"]).stdout
+    assert text == "".join(f"{host['address']} slots=1\n" for host in result["hosts"])
+
+
+def test_a_record_of_an_earlier_pod_is_waited_out(cluster, pods, launcher):
+    workers(pods, "again", "again-0")
+    launcher.endpoints("again", again_0=[EARLIER])
+    pods.wait_ready("launcher", "again-0")
+    address = address_of(cluster, pods, "again-0")
+    fixed = f'[{{"op": "replace", "path": "/subsets/0/addresses/0/ip", "value": "{address}"}}]'
+
+    def correct():
+        cluster.kubectl("patch", "endpoints", "again", "--type=json", "--patch", fixed, namespace=pods.namespace)
+
+    name = f"again-0.again.{pods.namespace}.svc"
+    launcher.wait_for_record(name, EARLIER)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        late = pool.submit(launcher.once_it_looks, 2, correct)
+        played = launcher.play(hostfile(name, timeout=30))
+        late.result()
+    assert played.returncode == 0, played.output
+    (result,) = results(played, HOSTFILE)
+    assert result["hosts"] == [{"name": name, "address": address, "slots": 1}] and result["waited"] > 1
+
+
+#: What the message must tell, by the Service's name.
+EXPLAINED = {
+    "missing": "There is no Service missing in namespace",
+    "astray": "astray-0.astray: The selector of the Service astray does not take the pod: app is nccl, wanted typo.",
+    "unready": "unready-0.unready: The pod is not ready, and DNS has ready pods only.",
+    "gone": "gone-0.gone: There is no such pod in namespace",
+    "nowhere": "nowhere-0.nowhere: The pod's subdomain is not set, and must be the Service's name, nowhere.",
+    "stale": "stale-0.stale: The endpoints of the Service stale still have the address of an earlier pod of the same name.",
+}
+
+
+def test_names_that_do_not_come_are_explained(cluster, cluster_player, pods, launcher):
+    namespace = pods.namespace
+    launcher.endpoints("stale", stale_0=[EARLIER])
+    never = {"readinessProbe": {"exec": {"command": ["false"]}, "periodSeconds": 1}}
+    for service in ("missing", "astray", "stale"):
+        workers(pods, service, f"{service}-0")
+    pods.create("unready-0", labels=APP, wait=False, container=never, hostname="unready-0", subdomain="unready")
+    pods.create("nowhere-0", labels=APP, wait=False, hostname="nowhere-0")
+    for service in ("unready", "gone", "nowhere"):
+        pods.headless_service(service, APP)
+    pods.headless_service("astray", {"app": "typo"})
+    # Who may look at pods alone is told so.
+    cluster.kubectl("create", "role", "looks", "--verb=get,list", "--resource=pods", namespace=namespace)
+    binding = ["looks", "--role=looks", f"--serviceaccount={namespace}:default"]
+    cluster.kubectl("create", "rolebinding", *binding, namespace=namespace)
+    limited = {"K8S_AUTH_IMPERSONATE_USER": f"system:serviceaccount:{namespace}:default"}
+    pods.wait_ready("launcher", "missing-0", "astray-0", "stale-0", "nowhere-0")
+    launcher.wait_for_record("stale-0.stale", EARLIER)
+
+    played = launcher.play(hostfile(*(f"{service}-0.{service}" for service in EXPLAINED), timeout=1))
+    (text,) = (result["msg"] for result in results(played, FAIL))
+    assert [words for words in EXPLAINED.values() if words not in text] == [], text
+    first = text.splitlines()[0]
+    assert "missing-0.missing, astray-0.astray, unready-0.unready, gone-0.gone, nowhere-0.nowhere;" in first
+    assert f"stale-0.stale is {EARLIER} and not {address_of(cluster, pods, 'stale-0')};" in first
+    assert f"\nstale: {EARLIER} (stale-0)\n" in text and "give each job a name of its own" in text
+    for path in ("/etc/resolv.conf", "/etc/hosts"):
+        assert f"--- {path} ---\n{pods.exec('launcher', 'cat', path).stdout.rstrip()}" in text
+
+    # The addresses are known, so no DNS is needed.
+    names = [f"{service}-0.{service}" for service in ("missing", "astray", "stale")]
+    player = cluster_player.within({**cluster.environment, **limited})
+    played = launcher.play(hostfile(*names, use_expected=True), hostfile("astray-0.astray"), player=player)
+    known, _failed = results(played, HOSTFILE)
+    assert [host["address"] for host in known["hosts"]] == [
+        address_of(cluster, pods, name.split(".")[0]) for name in names
+    ]
+    (text,) = (result["msg"] for result in results(played, FAIL))
+    for kind in ("Services", "Endpoints"):
+        assert f"The {kind} of namespace {namespace} could not be looked at" in text, text
+    assert "forbidden" in text
+
+
+def test_names_that_only_resolve_in_full(cluster, pods, launcher):
+    config = {"nameservers": [cluster_nameserver(pods)]}
+    pods.create("plain", wait=False, dnsPolicy="None", dnsConfig=config)
+    pods.headless_service("full", APP)
+    workers(pods, "full", "full-0", wait=True)
+    pods.wait_ready("plain")
+    name, address = f"full-0.full.{pods.namespace}.svc", address_of(cluster, pods, "full-0")
+    played = launcher.play(
+        hostfile(name, launcher="plain", timeout=20),
+        hostfile(name, launcher="plain", rewrite_fqdn="true", timeout=20),
+        hostfile(name, launcher="plain", rewrite_fqdn="false"),
+    )
+    auto, full, failed = results(played, HOSTFILE)
+    for result in (auto, full):
+        assert result["hosts"] == [{"name": f"{name}.cluster.local", "address": address, "slots": 1}]
+    assert failed["unresolved"] == [name]
+    (text,) = (result["msg"] for result in results(played, FAIL))
+    assert f"Set rewrite_fqdn to auto or true, or write {name}.cluster.local" in text
+    assert f"nameserver {config['nameservers'][0]}; search none" in text
+
+
+def cluster_nameserver(pods):
+    pods.wait_ready("launcher")
+    lines = pods.exec("launcher", "cat", "/etc/resolv.conf").stdout.splitlines()
+    return next(line.split()[1] for line in lines if line.startswith("nameserver "))
+
+
+def test_of_two_networks_the_control_network_is_taken(cluster, pods, launcher):
+    pods.create("both-0")
+    control = address_of(cluster, pods, "both-0")
+    (data,) = (
+        line.split()[3].partition("/")[0]
+        for line in pods.exec("both-0", "ip", "-4", "-oneline", "address", "show", "net1").stdout.splitlines()
+    )
+    assert {control, data} <= set(pods.exec("both-0", "hostname", "-I").stdout.split())
+    launcher.endpoints("both", both_0=[control, data], data_0=[data])
+    pods.wait_ready("launcher")
+    both, only = {"hosts": [{"name": "both-0.both"}]}, {"hosts": [{"name": "data-0.both"}]}
+    played = launcher.play(
+        module(**both, interface="eth0", timeout=20),
+        module(**both, subnet=f"{control}/16"),
+        module(**both),
+        module(**both, expected={"both-0": control}),
+        module(**only, interface="eth0"),
+    )
+    by_interface, by_subnet, guessed, known, refused = results(played, HOSTFILE)
+    for result in (by_interface, by_subnet, known):
+        assert [host["address"] for host in result["hosts"]] == [control]
+    assert guessed["msg"].startswith("both-0.both has more than one address: ")
+    assert refused["msg"].startswith("data-0.both has no address in ") and refused["msg"].endswith(f"by eth0: {data}")
