@@ -58,7 +58,12 @@ def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
         }
     _check_creation(settings)
     objects = [_service(run_id, settings), _stateful_set(run_id, settings, init)]
-    needs = [*_TO_ADOPT, ("", "services", _CHANGES), ("apps", "statefulsets", _CHANGES)]
+    needs = [
+        *_TO_ADOPT,
+        ("", "pods", ("delete",)),
+        ("", "services", _CHANGES),
+        ("apps", "statefulsets", _CHANGES),
+    ]
     if settings["network_policy"]:
         # First: there is to be no moment without it.
         objects.insert(0, _network_policy(run_id, settings))
@@ -175,7 +180,7 @@ def _pod_spec(settings: Object, init: str) -> dict[str, t.Any]:
         "command": settings["command"] or [settings["python_interpreter"], "-c", init],
         "env": [{"name": name, "value": str(value)} for name, value in settings["env"].items()],
         "resources": {"requests": resources, "limits": resources},
-        "securityContext": _security_context(settings),
+        "securityContext": security_context(settings),
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }
     spec: dict[str, t.Any] = {
@@ -194,7 +199,7 @@ def _pod_spec(settings: Object, init: str) -> dict[str, t.Any]:
     return spec
 
 
-def _security_context(settings: Object) -> dict[str, t.Any]:
+def security_context(settings: Object) -> dict[str, t.Any]:
     context: dict[str, t.Any] = {}
     capabilities: dict[str, t.Any] = {"add": settings["capabilities"]} if settings["capabilities"] else {}
     if settings["run_as_user"] is not None:
@@ -348,6 +353,11 @@ def _not_created(name: str, events: t.Sequence[Object]) -> Problem:
     return Problem("pod-not-created", "error", cause, cure, host=name, evidence=said)
 
 
+_NOT_STARTED = (
+    "pod-start",
+    "The container cannot be started.",
+    "See whether the image has the program: worker_pods_python_interpreter, or worker_pods_command.",
+)
 #: The reasons for which a container waits: the problem's id, cause and cure. What is not here is told in Kubernetes' words.
 _WAITING: dict[str, tuple[str, str, str]] = {
     **dict.fromkeys(
@@ -369,14 +379,7 @@ _WAITING: dict[str, tuple[str, str, str]] = {
         "The container names something that is not there, or breaks a rule.",
         "Correct what is named: a Secret, a ConfigMap, a user (worker_pods_run_as_user).",
     ),
-    **dict.fromkeys(
-        ("CreateContainerError", "RunContainerError"),
-        (
-            "pod-start",
-            "The container cannot be started.",
-            "See whether the image has the program: worker_pods_python_interpreter, or worker_pods_command.",
-        ),
-    ),
+    **dict.fromkeys(("CreateContainerError", "RunContainerError"), _NOT_STARTED),
 }
 
 
@@ -399,6 +402,8 @@ def _not_ready(pod: Object, events: t.Sequence[Object], log: str) -> Problem:
         state, last = item.get("state") or {}, item.get("lastState") or {}
         ended = state.get("terminated") or last.get("terminated")
         waiting = state.get("waiting") or {}
+        if ended and ended.get("reason") in ("StartError", "ContainerCannotRun"):
+            return problem(*_NOT_STARTED, ended.get("message") or "")
         if ended:
             what = f"Its container {item['name']} ended with exit status {ended.get('exitCode')}"
             reason = ended.get("reason")

@@ -282,6 +282,17 @@ SCHEDULING = {"type": "PodScheduled", "status": "False", "reason": "Unschedulabl
             "exit status 3.",
         ),
         (
+            pod(
+                ready="False",
+                containers=[
+                    status({"terminated": {"exitCode": 128, "reason": "StartError", "message": "no such program"}})
+                ],
+            ),
+            [],
+            "pod-start",
+            "no such program",
+        ),
+        (
             pod(ready="False", containers=[status({"terminated": {"exitCode": 137, "reason": "OOMKilled"}})]),
             [],
             "pod-crash",
