@@ -9,7 +9,7 @@ NODES ?= 4
 COLLECTIVES ?= all_reduce
 KEEP ?=
 CHECKS ?= lint-ansible lint-yaml lint-python lint-changelog lint-shell docs build \
-  sanity sanity-nodes units units-nodes integration molecule
+  sanity sanity-nodes units units-nodes integration kubernetes molecule molecule-kubernetes
 export NODES COLLECTIVES KEEP
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -24,13 +24,15 @@ TREE := build/collections/ansible_collections/gpufabric/nccl
 help: ## list the targets and variables
 	@echo "usage: make TARGET [VARIABLE=value ...]"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "variables"
-	@echo "  NODES=4                  demo: number of local nodes; bench: the same, 16 by default"
-	@echo "  COLLECTIVES=all_reduce   demo: what to run, separated by commas"
-	@echo "  KEEP=1                   demo: leave the nodes running, and say how to remove them"
+	@echo "  NODES=4                  demo, demo-kubernetes: number of nodes or pods; bench: the same, 16 by default"
+	@echo "  COLLECTIVES=all_reduce   demo, demo-kubernetes: what to run, separated by commas"
+	@echo "  KEEP=1                   demo, demo-kubernetes: leave all running, and say how to remove it"
 	@echo "  CHECKS='units docs'      test: only these checks, in this order"
+	@echo "  KUBECONFIG=FILE          kubernetes: a cluster of one's own, with GPUFABRIC_WORKER_IMAGE=IMAGE"
+	@echo "  GPUFABRIC_TESTBED=8      kubernetes, demo-kubernetes: number of their cluster, 0 to 9 (see tests/testbed)"
 	@echo "  GPUFABRIC_CORPUS=DIR     units: also read the benchmark outputs of one's own in DIR/nccl/*.log"
 
 ## for users
@@ -54,6 +56,14 @@ demo: install ## the whole job on local nodes without GPUs; results in build/dem
 demo-down: install ## remove the nodes that "make demo KEEP=1" left
 	@scripts/as-root scripts/demo down
 
+.PHONY: demo-kubernetes
+demo-kubernetes: install ## the whole job on pods of a cluster that it starts (built first, once: minutes)
+	@scripts/as-root scripts/demo-kubernetes up
+
+.PHONY: demo-kubernetes-down
+demo-kubernetes-down: install ## remove the cluster that "make demo-kubernetes KEEP=1" left
+	@scripts/as-root scripts/demo-kubernetes down
+
 ## checks: each ends with 0 when it passed; a line "skipped: REASON" in the output says what it left out
 
 .PHONY: test
@@ -65,7 +75,8 @@ lint: lint-ansible lint-yaml lint-python lint-changelog lint-shell ## all linter
 
 .PHONY: lint-ansible
 lint-ansible: install ## ansible-lint, profile production
-	ansible-lint
+	# Collections in the user's own directory would come before this tree.
+	ANSIBLE_HOME=$(CURDIR)/build/home/.ansible ansible-lint
 
 .PHONY: lint-yaml
 lint-yaml: install ## yamllint
@@ -83,7 +94,7 @@ lint-changelog: install ## antsibull-changelog
 .PHONY: lint-shell
 lint-shell: ## shellcheck
 	@if command -v shellcheck >/dev/null; then \
-	  grep -lE '^#!.*\bbash' .ci/run scripts/* | xargs -t shellcheck; \
+	  grep -lE '^#!.*\bbash' .ci/run containers/worker/* scripts/* tests/testbed/* | xargs -t shellcheck --external-sources; \
 	else \
 	  echo "skipped: shellcheck is not installed"; \
 	fi
@@ -115,11 +126,20 @@ build: install ## build the collection, and use the built file from an empty pat
 
 .PHONY: integration
 integration: install ## real sshd and mpirun on local nodes
-	scripts/as-root pytest tests/integration --junit-xml=build/junit/integration/integration.xml
+	scripts/as-root pytest tests/integration --ignore tests/integration/kubernetes \
+	  --junit-xml=build/junit/integration/integration.xml
+
+.PHONY: kubernetes
+kubernetes: install ## the same on pods: KUBECONFIG's cluster, else kind's, else one from Debian packages (see tests/testbed)
+	scripts/as-root pytest tests/integration/kubernetes --junit-xml=build/junit/kubernetes/kubernetes.xml
 
 .PHONY: molecule
 molecule: install ## molecule scenario default
 	scripts/as-root molecule test --scenario-name default
+
+.PHONY: molecule-kubernetes
+molecule-kubernetes: install ## molecule scenario kubernetes, on the same cluster as the target kubernetes
+	scripts/as-root scripts/with-cluster molecule test --scenario-name kubernetes
 
 .PHONY: bench
 bench: NODES := 16

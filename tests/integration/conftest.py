@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 import json
@@ -76,7 +77,14 @@ class Player:
 
     def __init__(self, directory: pathlib.Path) -> None:
         self._directory = directory
+        self._environment: t.Mapping[str, str] = {}
         self._numbers = itertools.count()
+
+    def within(self, environment: t.Mapping[str, str]) -> Player:
+        """The same with other environment variables."""
+        player = copy.copy(self)
+        player._environment = environment
+        return player
 
     def playbook(self, playbook: str | list[dict], *arguments: str, **variables: t.Any) -> Played:
         """Run a playbook, by its name or as data."""
@@ -93,6 +101,7 @@ class Player:
             "ANSIBLE_CALLBACKS_ENABLED": "record",
             "ANSIBLE_NOCOLOR": "1",
             "GPUFABRIC_RECORD": str(record),
+            **self._environment,
         }
         done = subprocess.run(
             ["ansible-playbook", playbook, *arguments, "-e", json.dumps(variables)],
