@@ -4,12 +4,9 @@
 
 # Private to the collection: it may change in any release.
 
-"""What OpenSSH needs of a node: its programs and an account."""
+"""OpenSSH's programs on a node."""
 
 from __future__ import annotations
-
-import os
-import pwd
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program
@@ -34,15 +31,3 @@ def find_openssh_program(name: str) -> str:
             " apt-get install -y --no-install-recommends openssh-server openssh-client"
         )
     return found
-
-
-def current_user() -> pwd.struct_passwd:
-    """The account that this runs under. Raises NodeError where the uid has none."""
-    uid = os.geteuid()
-    try:
-        return pwd.getpwuid(uid)
-    except KeyError:
-        raise NodeError(
-            f"uid {uid} has no entry in /etc/passwd, and neither ssh nor sshd works without one;"
-            f" add one in the image, such as 'gpufabric:x:{uid}:0::/tmp:/bin/sh'"
-        ) from None

@@ -15,9 +15,11 @@ import shutil
 import signal
 import subprocess
 import time
+import traceback
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +36,11 @@ def parse_stat(stat: str) -> tuple[str, int]:
     """State letter and parent's pid, from the text of /proc/PID/stat; the name in it may hold blanks and brackets."""
     fields = stat[stat.rindex(")") + 1 :].split()
     return fields[0], int(fields[1])
+
+
+def parse_start(stat: str) -> int:
+    """When a process began, in clock ticks since boot, from the text of /proc/PID/stat: with the pid, it names one process."""
+    return int(stat[stat.rindex(")") + 1 :].split()[19])
 
 
 def descendants(processes: t.Mapping[int, Process], pid: int) -> set[int]:
@@ -59,9 +66,9 @@ def ancestors(processes: t.Mapping[int, Process], pid: int) -> set[int]:
     return found
 
 
-def has_variable(environ: bytes, name: str, value: str) -> bool:
-    """Whether an environment, in the form of /proc/PID/environ, holds ``name=value``."""
-    return f"{name}={value}".encode() in environ.split(b"\0")
+def has_variable(environ: bytes, name: str, *values: str) -> bool:
+    """Whether an environment, in the form of /proc/PID/environ, holds ``name`` with one of the values."""
+    return not {f"{name}={value}".encode() for value in values}.isdisjoint(environ.split(b"\0"))
 
 
 def read_processes() -> dict[int, Process]:
@@ -83,8 +90,11 @@ def read_processes() -> dict[int, Process]:
     return found
 
 
-def stamped(processes: t.Mapping[int, Process], name: str, value: str) -> set[int]:
-    """This user's processes that carry ``name=value`` in their environment, but for the caller and its ancestors."""
+def stamped(processes: t.Mapping[int, Process], name: str, *values: str) -> set[int]:
+    """This user's processes that carry ``name`` with one of the values in their environment.
+
+    But for the caller and its ancestors.
+    """
     user = os.geteuid()
     own = ancestors(processes, os.getpid())
     found = set()
@@ -93,7 +103,7 @@ def stamped(processes: t.Mapping[int, Process], name: str, value: str) -> set[in
             continue
         with contextlib.suppress(OSError):
             with open(f"/proc/{pid}/environ", "rb") as file:
-                if has_variable(file.read(), name, value):
+                if has_variable(file.read(), name, *values):
                     found.add(pid)
     return found
 
@@ -120,8 +130,10 @@ def end(select: t.Callable[[], set[int]], grace: float = 3.0) -> None:
     raise NodeError(f"processes that do not end: {', '.join(map(str, sorted(select())))}")
 
 
-def end_started(pid: int | None, name: str, value: str, grace: float = 3.0) -> None:
-    """End a process and all that hangs on it, and all that carries ``name=value``. ``pid`` None: the latter only.
+def end_started(pid: int | None, name: str, *values: str, grace: float = 3.0) -> None:
+    """End a process and all that hangs on it, and all that carries ``name`` with one of the values.
+
+    ``pid`` None: the latter only.
 
     What left the tree to run on its own still has the environment, and what lost the environment is still in the tree.
     """
@@ -129,7 +141,7 @@ def end_started(pid: int | None, name: str, value: str, grace: float = 3.0) -> N
 
     def select() -> set[int]:
         processes = read_processes()
-        return (tree & set(processes)) | stamped(processes, name, value)
+        return (tree & set(processes)) | stamped(processes, name, *values)
 
     end(select, grace)
 
@@ -152,6 +164,60 @@ def start_detached(argv: t.Sequence[str], environment: t.Mapping[str, str]) -> s
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+def run_detached(work: t.Callable[[t.Callable[[], None]], None], log: str) -> None:
+    """Run a function in a process that goes on when the caller and the connection that brought it are gone.
+
+    ``work`` gets a function to call as soon as all is well; this waits for that. ``log``: the file that a process which
+    fails leaves its reason in. It is forked, not started from a file: the code of a module goes when the module ends, and
+    is all in memory here. Raises NodeError where it fails before all is well.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        # Never back into the caller's code: that is the parent's.
+        try:
+            os.setsid()
+            # No child of the caller's, so that nobody has to wait for it.
+            if os.fork() == 0:
+                _work_detached(work, log, writer)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with open(reader, "rb") as file:
+        began = file.read()
+    os.waitpid(child, 0)
+    if not began:
+        reason = (read_text(log) or "").splitlines()
+        raise NodeError(
+            f"no process can be started that goes on by itself: {reason[-1] if reason else 'no reason given'}"
+        )
+
+
+def _work_detached(work: t.Callable[[t.Callable[[], None]], None], log: str, writer: int) -> None:
+    def begun() -> None:
+        os.write(writer, b"1")
+        os.close(writer)
+
+    status = 1
+    try:
+        # A connection ends when nobody holds its pipes any more.
+        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+        os.dup2(0, 1)
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 2)
+        for entry in os.listdir("/proc/self/fd"):
+            if int(entry) not in (0, 1, 2, writer):
+                with contextlib.suppress(OSError):
+                    os.close(int(entry))
+        os.chdir("/")
+        work(begun)
+        status = 0
+    except Exception:
+        # Nobody is there to raise it to.
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        os._exit(status)
 
 
 def run(

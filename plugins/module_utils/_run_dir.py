@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shutil
 import stat
 import typing as t
 
@@ -59,7 +61,12 @@ class RunDir:
         self.sshd = os.path.join(self.path, "sshd")
         self.ssh = os.path.join(self.path, "ssh")
         self.mpi = os.path.join(self.path, "mpi")
+        self.account = os.path.join(self.path, "account")
+        #: All that a run keeps here; the user may have chosen a directory that holds other things too.
+        self.places = (self.sshd, self.ssh, self.mpi, self.account)
         self.client_key = os.path.join(self.ssh, "id_ed25519")
+        #: A copy of somebody else's private key, where the run logs in with that.
+        self.identity = os.path.join(self.ssh, "identity")
         self.ssh_config = os.path.join(self.ssh, "config")
         self.known_hosts = os.path.join(self.ssh, "known_hosts")
         self.authorized_keys = os.path.join(self.sshd, "authorized_keys")
@@ -91,6 +98,33 @@ class RunDir:
             except OSError as error:
                 raise NodeError(f"run_dir: cannot make {path}: {error.strerror}") from error
         self.check()
+
+    def remaining(self) -> list[str]:
+        """The paths of what there is of the run: of the directory where nothing else is in it, else of its places.
+
+        Raises NodeError where the directory is not safely this user's own.
+        """
+        if os.path.lexists(self.path):
+            self._check_owned(self.path)
+        try:
+            names = {os.path.join(self.path, name) for name in os.listdir(self.path)}
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise NodeError(f"cannot read {self.path}: {error.strerror}") from error
+        return [self.path] if names <= set(self.places) else [path for path in self.places if path in names]
+
+    def remove(self) -> None:
+        """Remove all that there is of the run, and the directory where nothing else is in it. Raises NodeError."""
+        if os.path.lexists(self.path):
+            self._check_owned(self.path)
+        for path in self.places:
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.rmtree(path)
+            except OSError as error:
+                raise NodeError(f"cannot remove {path}: {error.strerror}") from error
+        self.remove_if_empty()
 
     def remove_if_empty(self, *subdirectories: str) -> None:
         """Remove the named directories, the run's own and the default's parent, each if nothing is in it."""

@@ -15,7 +15,8 @@ import re
 import stat
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._account import Account
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     read_text,
     remove,
@@ -23,11 +24,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     write_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address
-from ansible_collections.gpufabric.nccl.plugins.module_utils._openssh import current_user
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
 #: What ssh sends and sshd accepts unless the user says otherwise: a session's environment is empty without it.
 FORWARDED_ENVIRONMENT = ("LD_LIBRARY_PATH", "NCCL_*", "OMPI_MCA_*", "PRTE_MCA_*", "PMIX_MCA_*")
+
+SYSTEM_SSH_CONFIG = "/etc/ssh/ssh_config"
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
@@ -43,14 +45,32 @@ def check_environment_names(option: str, names: t.Iterable[str]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """A node as the others see it. ``sources``: the addresses that it may come from."""
+    """A node as the others see it. ``sources``: the addresses that it may come from.
+
+    ``port`` and ``user`` None: as this node's own configuration of ssh says, and as who runs ssh.
+    """
 
     address: str
-    port: int
-    user: str
+    port: int | None
+    user: str | None
     host_public_keys: tuple[str, ...]
     client_public_key: str
     sources: tuple[str, ...]
+
+
+def parse_bare_peers(values: t.Sequence[t.Mapping[str, t.Any]]) -> list[Peer]:
+    """Peers whose sshd is not the run's: each has an ``address``, and may have ``port`` and ``user``. Raises OptionError."""
+    if not values:
+        raise OptionError("peers", list(values), "at least one peer, with its address")
+    peers = []
+    for index, value in enumerate(values):
+        option = f"peers[{index}]"
+        address = parse_address(f"{option}.address", str(value.get("address")))
+        port = None if value.get("port") is None else _parse_port(option, value["port"], 1)
+        user = None if value.get("user") is None else _parse_user(option, value["user"])
+        peers.append(Peer(address, port, user, (), "", (address,)))
+    _check_unique(peers)
+    return peers
 
 
 def parse_peers(values: t.Sequence[t.Mapping[str, t.Any]], complete: bool = True) -> list[Peer]:
@@ -62,12 +82,29 @@ def parse_peers(values: t.Sequence[t.Mapping[str, t.Any]], complete: bool = True
     if not values:
         raise OptionError("peers", list(values), "at least one peer, as sshd_instance returns it")
     peers = [_parse_peer(f"peers[{index}]", value, complete) for index, value in enumerate(values)]
+    _check_unique(peers)
+    return peers
+
+
+def _check_unique(peers: t.Sequence[Peer]) -> None:
     seen: dict[str, int] = {}
     for index, peer in enumerate(peers):
         first = seen.setdefault(peer.address, index)
         if first != index:
             raise OptionError(f"peers[{index}].address", peer.address, f"each address once; peers[{first}] has it too")
-    return peers
+
+
+def _parse_port(option: str, value: t.Any, least: int) -> int:
+    port = int(value) if str(value).isdigit() else -1
+    if not least <= port <= 65535:
+        raise OptionError(f"{option}.port", value, "1 to 65535")
+    return port
+
+
+def _parse_user(option: str, value: t.Any) -> str:
+    if not _USER.match(str(value)):
+        raise OptionError(f"{option}.user", value, "a name of letters, digits, dots, underscores and dashes")
+    return str(value)
 
 
 def _parse_peer(option: str, value: t.Mapping[str, t.Any], complete: bool) -> Peer:
@@ -75,11 +112,8 @@ def _parse_peer(option: str, value: t.Mapping[str, t.Any], complete: bool) -> Pe
         if name not in value:
             raise OptionError(option, sorted(value), f"a peer as sshd_instance returns it; {name} is missing")
     address = parse_address(f"{option}.address", str(value["address"]))
-    port = int(value["port"]) if str(value["port"]).isdigit() else -1
-    if not (1 if complete else 0) <= port <= 65535:
-        raise OptionError(f"{option}.port", value["port"], "1 to 65535")
-    if not _USER.match(str(value["user"])):
-        raise OptionError(f"{option}.user", value["user"], "a name of letters, digits, dots, underscores and dashes")
+    port = _parse_port(option, value["port"], 1 if complete else 0)
+    user = _parse_user(option, value["user"])
     host_keys = value["host_public_keys"]
     if not isinstance(host_keys, list) or (complete and not host_keys):
         raise OptionError(f"{option}.host_public_keys", host_keys, "a list of at least one public key")
@@ -96,7 +130,7 @@ def _parse_peer(option: str, value: t.Mapping[str, t.Any], complete: bool) -> Pe
             ipaddress.ip_network(str(source))
         except ValueError:
             raise OptionError(f"{option}.sources", source, allowed_sources) from None
-    return Peer(address, port, value["user"], tuple(host_keys), value["client_public_key"], tuple(sources))
+    return Peer(address, port, user, tuple(host_keys), value["client_public_key"], tuple(sources))
 
 
 #: What one node must know of another, of what sshd_instance returns.
@@ -135,11 +169,19 @@ def render_authorized_keys(peers: t.Iterable[Peer]) -> str:
 
 
 def render_ssh_config(
-    peers: t.Iterable[Peer], run_dir: RunDir, send_env: t.Sequence[str], strict_host_keys: bool, connect_timeout: int
+    peers: t.Iterable[Peer],
+    run_dir: RunDir,
+    send_env: t.Sequence[str],
+    strict_host_keys: bool,
+    connect_timeout: int,
+    identity: str | None = None,
 ) -> str:
-    """The text of ssh_config: one block a peer and none for anything else, so that it can be included from another."""
+    """The text of ssh_config: one block a peer and none for anything else, so that it can be included from another.
+
+    ``identity``: path of the private key, by default the run's own.
+    """
     common = [
-        f"IdentityFile {run_dir.client_key}",
+        f"IdentityFile {identity or run_dir.client_key}",
         "IdentitiesOnly yes",
         f"UserKnownHostsFile {run_dir.known_hosts if strict_host_keys else '/dev/null'}",
         "GlobalKnownHostsFile /dev/null",
@@ -156,11 +198,24 @@ def render_ssh_config(
     ]
     if send_env:
         common.append(f"SendEnv {' '.join(send_env)}")
-    tail = "".join(f"    {line}\n" for line in common)
     return "".join(
-        f"Host {peer.address}\n    HostName {peer.address}\n    Port {peer.port}\n    User {peer.user}\n{tail}\n"
-        for peer in peers
+        f"Host {peer.address}\n{_indented([*_own_lines(peer), *common, *_inherited(peer)])}\n" for peer in peers
     )
+
+
+def _own_lines(peer: Peer) -> list[str]:
+    port = [] if peer.port is None else [f"Port {peer.port}"]
+    user = [] if peer.user is None else [f"User {peer.user}"]
+    return [f"HostName {peer.address}", *port, *user]
+
+
+def _inherited(peer: Peer) -> list[str]:
+    # Of two values ssh takes the first, so this adds what is not said above, such as the port.
+    return [f"Include {SYSTEM_SSH_CONFIG}"] if peer.port is None else []
+
+
+def _indented(lines: t.Iterable[str]) -> str:
+    return "".join(f"    {line}\n" for line in lines)
 
 
 def agent(ssh: str, run_dir: RunDir) -> list[str]:
@@ -194,30 +249,52 @@ class Change:
     path: str
     before: str | None
     after: str | None
+    secret: bool = False
 
     def as_diff(self) -> dict[str, str]:
-        """In the form of a module's diff."""
+        """In the form of a module's diff, without what is secret."""
         return {
-            "before": self.before or "",
-            "after": self.after or "",
+            "before": self._shown(self.before),
+            "after": self._shown(self.after),
             "before_header": self.path if self.before is not None else "(none)",
             "after_header": self.path if self.after is not None else "(none)",
         }
+
+    def _shown(self, text: str | None) -> str:
+        return "(a private key)\n" if self.secret and text else text or ""
+
+
+def usable_identity(path: str, run_dir: RunDir) -> tuple[str, str | None]:
+    """Path of a private key that ssh accepts, and the text of the copy to make there where it must be one.
+
+    ssh refuses a key of the user's own that others may read (ssh(1), FILES), as keys from a Secret often are.
+    Raises OptionError.
+    """
+    try:
+        status = os.stat(path)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError("identity_file", path, f"a private key that can be read on this node ({error})") from error
+    if not re.match(r"[A-Za-z0-9._/+-]+\Z", path) or (status.st_uid == os.geteuid() and status.st_mode & 0o077):
+        return run_dir.identity, text
+    return path, None
 
 
 class MeshFiles:
     """The mesh's files on this node."""
 
-    def __init__(self, run_dir: RunDir) -> None:
+    def __init__(self, run_dir: RunDir, account: Account) -> None:
         self.run_dir = run_dir
         # ssh takes the home directory from the password database, not from $HOME.
-        self._user_config = os.path.realpath(os.path.join(current_user().pw_dir, ".ssh", "config"))
+        self._user_config = os.path.realpath(os.path.join(account.home, ".ssh", "config"))
         self._marker = os.path.join(run_dir.ssh, "made_user_config")
 
     def plan(self, texts: t.Mapping[str, str], user_config: bool) -> list[Change]:
         """What must change for the run's files to hold these texts, by path; one that has none is to go."""
-        paths = (self.run_dir.ssh_config, self.run_dir.known_hosts, self.run_dir.authorized_keys)
-        changes = [Change(path, read_text(path), texts.get(path)) for path in paths]
+        run_dir = self.run_dir
+        paths = (run_dir.ssh_config, run_dir.known_hosts, run_dir.authorized_keys, run_dir.identity)
+        changes = [Change(path, read_text(path), texts.get(path), path == run_dir.identity) for path in paths]
         before = read_text(self._user_config)
         if texts and user_config:
             after: str | None = with_include(before or "", self.run_dir)
@@ -247,7 +324,10 @@ class MeshFiles:
         directory = os.path.dirname(change.path)
         made = [name for name, path in (("directory", directory), ("file", change.path)) if not os.path.exists(path)]
         if made:
-            os.makedirs(directory, mode=0o700, exist_ok=True)
+            try:
+                os.makedirs(directory, mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise NodeError(f"user_config: cannot make {directory}: {error.strerror}") from error
             write_text(self._marker, " ".join(made))
         mode = 0o600 if change.before is None else stat.S_IMODE(os.stat(change.path).st_mode)
         write_text(change.path, change.after or "", mode)

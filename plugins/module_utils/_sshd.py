@@ -17,6 +17,7 @@ import socket
 import time
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     read_text,
@@ -56,7 +57,10 @@ _OWNED_KEYWORDS = {
 
 @dataclasses.dataclass(frozen=True)
 class SshdSettings:
-    """What a user may set of a private sshd, checked. ``port`` 0: the operating system chooses."""
+    """What may be set of a private sshd, checked. ``port`` 0: the operating system chooses.
+
+    ``environment``: what the account needs in each session.
+    """
 
     address: str
     user: str
@@ -64,6 +68,7 @@ class SshdSettings:
     accept_env: tuple[str, ...] = FORWARDED_ENVIRONMENT
     host_key_types: tuple[str, ...] = ("ed25519",)
     use_pam: bool = False
+    environment: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     extra_options: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -88,6 +93,7 @@ def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: t
     lines += [f"{keyword} {value}" for keyword, value in sorted(settings.extra_options.items())]
     lines += [f"Port {port}", f"ListenAddress {settings.address}"]
     lines += [f"HostKey {host_key_path(run_dir, kind)}" for kind in settings.host_key_types]
+    session = {RUN_ID_VARIABLE: run_dir.run_id, SESSION_VARIABLE: run_dir.run_id, **settings.environment}
     lines += [
         f"PidFile {run_dir.sshd}/sshd.pid",
         f"AuthorizedKeysFile {run_dir.authorized_keys}",
@@ -117,7 +123,8 @@ def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: t
         "Ciphers chacha20-poly1305@openssh.com,aes256-gcm@openssh.com,aes128-gcm@openssh.com,aes256-ctr,aes128-ctr",
         "MACs hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,hmac-sha2-256,hmac-sha2-512",
         "LogLevel VERBOSE",
-        f"SetEnv {RUN_ID_VARIABLE}={run_dir.run_id} {SESSION_VARIABLE}={run_dir.run_id}",
+        # sshd takes one such line only.
+        f"SetEnv {' '.join(f'{name}={value}' for name, value in session.items())}",
     ]
     if version >= (9, 8):
         # Penalties are for strangers; here they would hit peers that were probed.
@@ -241,9 +248,10 @@ def check_port_is_free(settings: SshdSettings) -> None:
 class Sshd:
     """The private sshd of a run on this node."""
 
-    def __init__(self, run_dir: RunDir, program: str | None = None) -> None:
+    def __init__(self, run_dir: RunDir, account: Account, program: str | None = None) -> None:
         """``program``: the path of sshd; None where it is to be found."""
         self.run_dir = run_dir
+        self.account = account
         self._program = program
         self._config_path = os.path.join(run_dir.sshd, "sshd_config")
         self._log_path = os.path.join(run_dir.sshd, "sshd.log")
@@ -266,7 +274,7 @@ class Sshd:
     def read(self) -> Instance:
         """What there is now."""
         config = read_text(self._config_path)
-        pid = self._listener()
+        pid = self.listener()
         if pid is not None and not (self.client_public_key() and self._answers(config or "")):
             pid = None
         return Instance(config, pid)
@@ -290,6 +298,7 @@ class Sshd:
         existed = os.path.exists(self._config_path)
         try:
             self.run_dir.create(self.run_dir.sshd, self.run_dir.ssh)
+            self.account.create()
             self._make_keys(settings.host_key_types)
             if read_text(self.run_dir.authorized_keys) is None:
                 write_text(self.run_dir.authorized_keys, "")
@@ -303,25 +312,27 @@ class Sshd:
 
     def stop(self) -> None:
         """End it, its sessions and what was started in them."""
-        end_started(self._listener(), SESSION_VARIABLE, self.run_dir.run_id)
+        end_started(self.listener(), SESSION_VARIABLE, self.run_dir.run_id)
 
     def remove(self) -> None:
-        """End it and remove its files and the node's client key."""
+        """End it and remove its files, the node's client key and the account that was made for it."""
         self.stop()
-        self._give_back_directory()
+        self.give_back_directory()
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.run_dir.sshd)
+        self.account.remove()
         remove(self.run_dir.client_key)
         remove(self.run_dir.client_key + ".pub")
         self.run_dir.remove_if_empty(self.run_dir.ssh)
 
     def exists(self) -> bool:
         """Whether there is anything to remove."""
-        return os.path.lexists(self.run_dir.sshd) or os.path.lexists(self.run_dir.client_key)
+        places = (self.run_dir.sshd, self.run_dir.client_key, self.run_dir.account)
+        return self.account.in_passwd() or any(map(os.path.lexists, places))
 
     def has_processes(self) -> bool:
         """Whether there is anything to end."""
-        return self._listener() is not None or bool(stamped(read_processes(), SESSION_VARIABLE, self.run_dir.run_id))
+        return self.listener() is not None or bool(stamped(read_processes(), SESSION_VARIABLE, self.run_dir.run_id))
 
     def _make_keys(self, kinds: t.Iterable[str]) -> None:
         keygen = find_openssh_program("ssh-keygen")
@@ -332,7 +343,10 @@ class Sshd:
                 continue
             remove(path)
             comment = f"gpufabric-{self.run_dir.run_id}"
-            result = run([keygen, "-q", "-t", kind, "-N", "", "-C", comment, "-f", path])
+            result = run(
+                [keygen, "-q", "-t", kind, "-N", "", "-C", comment, "-f", path],
+                environment=self.account.added_to(os.environ),
+            )
             if result.returncode != 0:
                 raise NodeError(f"ssh-keygen cannot make an {kind} key: {_last_line(result.stderr or result.stdout)}")
 
@@ -364,24 +378,32 @@ class Sshd:
             ) from error
         write_text(self._marker_path, path)
 
-    def _give_back_directory(self) -> None:
-        """Remove the directory that was made for sshd, or leave that to another run that needs it still."""
+    def made_directory(self) -> tuple[str | None, str | None]:
+        """The directory that was made for sshd, and where another run that needs it still keeps its own note of it."""
         directory = read_text(self._marker_path)
         if directory is None:
-            return
+            return None, None
         siblings = os.path.dirname(self.run_dir.path)
-        others = [os.path.join(siblings, name, "sshd") for name in os.listdir(siblings) if name != self.run_dir.run_id]
-        for other in others:
-            if os.path.exists(os.path.join(other, "sshd_config")):
-                write_text(os.path.join(other, os.path.basename(self._marker_path)), directory)
-                return
-        remove_empty_directories(directory)
+        for name in sorted(os.listdir(siblings)):
+            other = os.path.join(siblings, name, "sshd")
+            if name != os.path.basename(self.run_dir.path) and os.path.exists(os.path.join(other, "sshd_config")):
+                return directory, os.path.join(other, os.path.basename(self._marker_path))
+        return directory, None
 
-    def _listener(self) -> int | None:
+    def give_back_directory(self) -> None:
+        """Remove the directory that was made for sshd, or leave that to another run that needs it still."""
+        directory, heir = self.made_directory()
+        if directory and heir:
+            write_text(heir, directory)
+        elif directory:
+            remove_empty_directories(directory)
+
+    def listener(self) -> int | None:
+        """The pid of the sshd that runs by the run's configuration."""
         return find_listener(read_processes(), self._config_path, os.geteuid())
 
     def _end_listener(self) -> None:
-        pid = self._listener()
+        pid = self.listener()
         if pid is not None:
             end(lambda: {pid} & set(read_processes()))
 
@@ -415,7 +437,7 @@ class Sshd:
     def _launch(self, settings: SshdSettings, config: str, port: int, timeout: float) -> int | None:
         """Start sshd and wait until it answers; its pid, or None where the port is another program's."""
         seen = len(read_text(self._log_path) or "")
-        environment = {"PATH": os.environ.get("PATH", os.defpath)}
+        environment = self.account.added_to({"PATH": os.environ.get("PATH", os.defpath)})
         process = start_detached([self.program, "-D", "-f", self._config_path, "-E", self._log_path], environment)
         deadline = time.monotonic() + timeout
         while process.poll() is None and time.monotonic() < deadline:

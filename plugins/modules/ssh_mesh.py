@@ -41,9 +41,19 @@ options:
         its C(client_public_key), keys as C(TYPE BASE64). Further keys are ignored.
       - It may have C(sources), a list of the addresses and subnets that it may log in from, by default its C(address) only; for
         networks that translate addresses.
+      - With O(identity_file), a peer has an C(address), and may have a C(port) and a C(user). Without them they are what
+        C(/etc/ssh/ssh_config) on the node says, and who runs ssh.
       - Required with O(state=present).
     type: list
     elements: dict
+  identity_file:
+    description:
+      - Path of a private key on the node to log in with in place of the run's own, for peers whose sshd is not the run's, such as the
+        pods of a job that is adopted. They are only logged in to; nothing is written that would let anybody in.
+      - Where others may read it, which ssh refuses, a copy in the run's directory is used.
+      - Needs O(strict_host_keys=false), for nobody knows the host keys.
+    type: path
+    version_added: 0.2.0
   send_env:
     description:
       - Names of the environment variables that ssh sends, C(*) and C(?) are wildcards.
@@ -80,6 +90,14 @@ EXAMPLES = r"""
     peers: "{{ ansible_play_hosts | map('extract', hostvars, 'sshd') | list }}"
   register: mesh
 
+- name: Log in to the workers of somebody else's job, with its key
+  gpufabric.nccl.ssh_mesh:
+    peers:
+      - address: 10.0.0.11
+      - address: 10.0.0.12
+    identity_file: /root/.ssh/id_rsa
+    strict_host_keys: false
+
 - name: Take it all away
   gpufabric.nccl.ssh_mesh:
     state: absent
@@ -112,6 +130,7 @@ agent:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._openssh import find_openssh_program
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
@@ -120,19 +139,23 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import (
     MeshFiles,
     agent,
     check_environment_names,
+    parse_bare_peers,
     parse_peers,
     render_authorized_keys,
     render_known_hosts,
     render_ssh_config,
+    usable_identity,
 )
 
 
 def desired_texts(params: dict, run_dir: RunDir, check_mode: bool) -> dict[str, str]:
     """What each of the run's files is to hold, by path. Raises OptionError."""
-    peers = parse_peers(params["peers"] or [], complete=not check_mode)
     check_environment_names("send_env", params["send_env"])
     if not 1 <= params["connect_timeout"] <= 3600:
         raise OptionError("connect_timeout", params["connect_timeout"], "1 to 3600 seconds")
+    if params["identity_file"] is not None:
+        return _texts_for_bare_peers(params, run_dir)
+    peers = parse_peers(params["peers"] or [], complete=not check_mode)
     return {
         run_dir.ssh_config: render_ssh_config(
             peers, run_dir, params["send_env"], params["strict_host_keys"], params["connect_timeout"]
@@ -142,6 +165,16 @@ def desired_texts(params: dict, run_dir: RunDir, check_mode: bool) -> dict[str, 
     }
 
 
+def _texts_for_bare_peers(params: dict, run_dir: RunDir) -> dict[str, str]:
+    if params["strict_host_keys"]:
+        raise OptionError("strict_host_keys", True, "false with identity_file, since the host keys are not known")
+    identity, copy = usable_identity(params["identity_file"], run_dir)
+    config = render_ssh_config(
+        parse_bare_peers(params["peers"] or []), run_dir, params["send_env"], False, params["connect_timeout"], identity
+    )
+    return {run_dir.ssh_config: config, **({} if copy is None else {run_dir.identity: copy})}
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -149,6 +182,7 @@ def main() -> None:
             **RUN_ARGUMENT_SPEC,
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "peers": {"type": "list", "elements": "dict"},
+            "identity_file": {"type": "path"},
             "send_env": {"type": "list", "elements": "str", "default": list(FORWARDED_ENVIRONMENT)},
             "strict_host_keys": {"type": "bool", "default": True, "no_log": False},
             "user_config": {"type": "bool", "default": False},
@@ -161,7 +195,7 @@ def main() -> None:
     os.umask(0o077)
     try:
         run_dir = RunDir(params["run_id"], params["run_dir"])
-        files = MeshFiles(run_dir)
+        files = MeshFiles(run_dir, Account(run_dir))
         result = {}
         if params["state"] == "present":
             texts = desired_texts(params, run_dir, module.check_mode)

@@ -15,6 +15,9 @@ description:
   - The port is asked of the operating system and taken at once. Should another program take it in between, another port is
     asked for. The instance counts as running only when the port presents the instance's own host key.
   - Works as root and as an ordinary user, who can then be logged in to as that user only.
+  - Works under a uid that has no entry in C(/etc/passwd), or one with a shell that runs nothing, as containers are run by
+    OpenShift and others. The run gives it one, C(gpufabric-UID), in C(/etc/passwd) where the image lets the user write that,
+    else by C(libnss_wrapper) where the image has it. With O(state=absent) it goes.
   - Private keys are made on the node and never leave it.
 author:
   - gpufabric contributors (@gpufabric)
@@ -125,6 +128,13 @@ user:
   returned: O(state) is V(started) or V(restarted)
   type: str
   sample: root
+environment:
+  description:
+    - The environment that ssh, mpirun and all that looks up users need on this node.
+    - Empty but for a uid that has an account by libnss_wrapper only. M(gpufabric.nccl.mpi_run) and the sessions of the sshd have it.
+  returned: O(state) is V(started) or V(restarted)
+  type: dict
+  sample: {}
 host_public_keys:
   description: Public host keys, each as C(TYPE BASE64).
   returned: O(state) is V(started) or V(restarted)
@@ -157,12 +167,12 @@ import os
 import socket
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     ADDRESS_ARGUMENT_SPEC,
     own_address,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._openssh import current_user
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import FORWARDED_ENVIRONMENT
 from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import (
@@ -177,18 +187,18 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import (
 )
 
 
-def settings_of(params: dict) -> SshdSettings:
+def settings_of(params: dict, account: Account) -> SshdSettings:
     """The settings that the options name, on this node. Raises GpufabricError."""
     if params["timeout"] < 1:
         raise OptionError("timeout", params["timeout"], "1 or more seconds")
-    user = current_user().pw_name
     return SshdSettings(
         address=own_address(params["address"], params["interface"], params["subnet"]),
-        user=user,
+        user=account.name,
         port=params["port"],
         accept_env=tuple(params["accept_env"]),
         host_key_types=tuple(params["host_key_types"]),
-        use_pam=default_use_pam(user) if params["use_pam"] is None else params["use_pam"],
+        use_pam=default_use_pam(account.name) if params["use_pam"] is None else params["use_pam"],
+        environment=account.environment,
         extra_options={name: str(value) for name, value in params["extra_options"].items()},
     )
 
@@ -196,12 +206,17 @@ def settings_of(params: dict) -> SshdSettings:
 def run_started(sshd: Sshd, settings: SshdSettings, restart: bool, timeout: float, check_mode: bool) -> dict:
     """Have it running; what the module returns. Raises GpufabricError."""
     sshd.run_dir.check()
+    sshd.account.check()
     version = sshd.read_version()
     instance = sshd.read()
     port = settings.port or instance.port
     desired = render_config(settings, sshd.run_dir, port, version)
-    changed = restart or instance.pid is None or instance.config != desired
-    diff = {"before": instance.describe(), "after": describe(desired, running=True)}
+    account_made = sshd.account.found == sshd.account.line
+    changed = restart or not account_made or instance.pid is None or instance.config != desired
+    diff = {
+        "before": sshd.account.found + instance.describe(),
+        "after": sshd.account.line + describe(desired, running=True),
+    }
     if changed and settings.port and settings.port != instance.port:
         check_port_is_free(settings)
     if changed and not check_mode:
@@ -215,6 +230,7 @@ def run_started(sshd: Sshd, settings: SshdSettings, restart: bool, timeout: floa
         "port": instance.port,
         "pid": instance.pid,
         "user": settings.user,
+        "environment": sshd.account.environment,
         "host_public_keys": sshd.host_public_keys(desired),
         "client_public_key": sshd.client_public_key(),
         "hostname": socket.gethostname(),
@@ -226,13 +242,14 @@ def run_ended(sshd: Sshd, remove: bool, check_mode: bool) -> dict:
     """Have it stopped or gone; what the module returns. Raises GpufabricError."""
     instance = sshd.read()
     changed = sshd.has_processes() or (remove and sshd.exists())
-    after = "" if remove else describe(instance.config, running=False)
+    before = sshd.account.found + instance.describe()
+    after = "" if remove else sshd.account.found + describe(instance.config, running=False)
     if changed and not check_mode:
         if remove:
             sshd.remove()
         else:
             sshd.stop()
-    return {"changed": changed, "diff": {"before": instance.describe(), "after": after}}
+    return {"changed": changed, "diff": {"before": before, "after": after}}
 
 
 def main() -> None:
@@ -266,10 +283,11 @@ def main() -> None:
     os.umask(0o077)
     try:
         run_dir = RunDir(params["run_id"], params["run_dir"])
-        sshd = Sshd(run_dir, params["sshd_path"])
+        account = Account(run_dir)
+        sshd = Sshd(run_dir, account, params["sshd_path"])
         if params["state"] in ("started", "restarted"):
             restart = params["state"] == "restarted"
-            result = run_started(sshd, settings_of(params), restart, params["timeout"], module.check_mode)
+            result = run_started(sshd, settings_of(params, account), restart, params["timeout"], module.check_mode)
         else:
             result = run_ended(sshd, params["state"] == "absent", module.check_mode)
     except GpufabricError as error:

@@ -19,9 +19,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     end,
     find_program,
     has_variable,
+    parse_start,
     parse_stat,
     read_processes,
     run,
+    run_detached,
     stamped,
 )
 
@@ -30,6 +32,13 @@ TREE = {pid: Process(pid, parent, 0, ()) for pid, parent in ((1, 0), (10, 1), (1
 
 def test_parse_stat_survives_a_strange_name():
     assert parse_stat("42 (a) b (c)) S 7 42 42 0") == ("S", 7)
+
+
+def test_parse_start_is_of_the_process():
+    with open("/proc/self/stat") as file, open("/proc/uptime") as uptime:
+        ticks = parse_start(file.read())
+        seconds = float(uptime.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+    assert 0 <= seconds < 24 * 3600
 
 
 def test_descendants_and_ancestors():
@@ -41,7 +50,9 @@ def test_descendants_and_ancestors():
 def test_has_variable_matches_whole_values_only():
     environ = b"PATH=/bin\0GPUFABRIC_RUN_ID=night\0"
     assert has_variable(environ, "GPUFABRIC_RUN_ID", "night")
-    assert not has_variable(environ, "GPUFABRIC_RUN_ID", "nigh")
+    assert has_variable(environ, "GPUFABRIC_RUN_ID", "day", "night")
+    assert not has_variable(environ, "GPUFABRIC_RUN_ID", "nigh", "")
+    assert not has_variable(environ, "GPUFABRIC_RUN_ID")
     assert not has_variable(environ, "RUN_ID", "night")
 
 
@@ -99,3 +110,39 @@ def test_find_program_knows_roots_directories(monkeypatch):
     monkeypatch.setenv("PATH", "/nosuch")
     assert find_program("no-such-program") is None
     assert find_program("ldconfig") is not None
+
+
+def test_run_detached_holds_nothing_of_its_starter(tmp_path):
+    pid_file = tmp_path / "pid"
+    program = f"""
+import os, sys, time
+from {run_detached.__module__} import run_detached
+held = open({str(tmp_path / "held")!r}, "w")
+def work(begun):
+    with open({str(pid_file)!r}, "w") as file:
+        file.write(f"{{os.getpid()}} {{os.getsid(0)}} {{os.getppid()}}")
+    begun()
+    time.sleep(60)
+run_detached(work, {str(tmp_path / "log")!r})
+print(os.getpid())
+"""
+    # Its output ends, although what it has started goes on.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    argv = [sys.executable, "-c", program]
+    done = subprocess.run(
+        argv, env=environment, stdin=subprocess.PIPE, capture_output=True, text=True, timeout=20, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    pid, session, parent = map(int, pid_file.read_text().split())
+    try:
+        assert pid in read_processes()
+        assert session not in (pid, os.getsid(0)) and parent != int(done.stdout)
+        held = {entry: os.readlink(f"/proc/{pid}/fd/{entry}") for entry in os.listdir(f"/proc/{pid}/fd")}
+        assert held == {"0": os.devnull, "1": os.devnull, "2": str(tmp_path / "log")}
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_run_detached_says_why_it_fails(tmp_path):
+    with pytest.raises(NodeError, match="by itself: ZeroDivisionError"):
+        run_detached(lambda begun: 1 / 0, str(tmp_path / "log"))

@@ -7,16 +7,19 @@ from __future__ import annotations
 import time
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import (
     MeshFiles,
     check_environment_names,
     named_peers,
+    parse_bare_peers,
     parse_peers,
     render_authorized_keys,
     render_known_hosts,
     render_ssh_config,
+    usable_identity,
     with_include,
     without_include,
 )
@@ -148,7 +151,7 @@ def test_two_thousand_peers(tmp_path, record_property):
     begin = time.perf_counter()
     run_dir = RunDir("many", str(tmp_path / "many"))
     peers = parse_peers([peer(number) for number in range(2000)])
-    files = MeshFiles(run_dir)
+    files = MeshFiles(run_dir, Account(run_dir))
     texts = {
         run_dir.ssh_config: render_ssh_config(peers, run_dir, ["LD_LIBRARY_PATH"], True, 10),
         run_dir.known_hosts: render_known_hosts(peers),
@@ -158,3 +161,52 @@ def test_two_thousand_peers(tmp_path, record_property):
     record_property("seconds", time.perf_counter() - begin)
     assert (tmp_path / "many" / "ssh" / "known_hosts").read_text().count("\n") == 2000
     assert files.plan(texts, user_config=False) == []
+
+
+def test_peers_of_others_are_reached_as_this_nodes_configuration_says():
+    peers = parse_bare_peers(
+        [{"address": "10.0.0.1", "slots": 8}, {"address": "10.0.0.2", "port": 2222, "user": "mpi"}]
+    )
+    text = render_ssh_config(peers, RUN_DIR, [], False, 10, "/etc/keys/id_rsa")
+    first, second = ([line.strip() for line in block.splitlines()] for block in text.strip().split("\n\n"))
+    assert first[-1] == "Include /etc/ssh/ssh_config"
+    assert not [line for line in first if line.startswith(("Port", "User "))]
+    assert {"Port 2222", "User mpi"} <= set(second) and "Include /etc/ssh/ssh_config" not in second
+    for block in (first, second):
+        assert {"IdentityFile /etc/keys/id_rsa", "StrictHostKeyChecking no"} <= set(block)
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ({}, "peers[1].address"),
+        ({"address": "a"}, "peers[1].address"),
+        ({"address": "10.0.0.1"}, "peers[1].address"),
+        ({"address": "10.0.0.2", "port": 0}, "peers[1].port"),
+        ({"address": "10.0.0.2", "user": "a b"}, "peers[1].user"),
+    ],
+)
+def test_wrong_peers_of_others_are_named(value, named):
+    with pytest.raises(OptionError) as failure:
+        parse_bare_peers([{"address": "10.0.0.1"}, value])
+    assert failure.value.option == named
+
+
+@pytest.mark.parametrize(("mode", "copied"), [(0o600, False), (0o400, False), (0o644, True), (0o440, True)])
+def test_a_key_that_ssh_would_refuse_is_copied(tmp_path, mode, copied):
+    path = tmp_path / "id_rsa"
+    path.write_text("secret")
+    path.chmod(mode)
+    assert usable_identity(str(path), RUN_DIR) == ((RUN_DIR.identity, "secret") if copied else (str(path), None))
+
+
+def test_a_key_is_not_shown(tmp_path):
+    run_dir = RunDir("nightly", str(tmp_path / "run"))
+    files = MeshFiles(run_dir, Account(run_dir))
+    changes = files.plan({run_dir.identity: "secret", run_dir.ssh_config: "x"}, False)
+    assert "secret" not in str([change.as_diff() for change in changes])
+    files.apply(changes)
+    assert (tmp_path / "run/ssh/identity").read_text() == "secret"
+    assert (tmp_path / "run/ssh/identity").stat().st_mode & 0o777 == 0o600
+    files.apply(files.plan({}, False))
+    assert not (tmp_path / "run").exists()
