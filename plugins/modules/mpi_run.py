@@ -11,6 +11,12 @@ short_description: Run programs on many nodes by mpirun
 version_added: 0.1.0
 description:
   - Runs each of a list of points, programs with their arguments and environment, by Open MPI 4 or 5, over the run's private sshd.
+  - The points are gone through by a process on the launcher that needs no connection. The controller looks now and then how
+    far it is, at first after 0.15 seconds and later up to every 15, and shows a line when a point begins or ends. Where the
+    connection breaks or the controller is lost, the run goes on.
+  - A run that is still going on is followed by a second call with the same points and settings, not started twice.
+    Where the points or settings differ, that call fails.
+  - A play that is interrupted ends the run.
   - What the programs print is kept in files on the launcher.
   - Proves from the output of an nccl-tests program that all hosts and all ranks took part. A run that fell back to one host fails.
 author:
@@ -19,6 +25,9 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes
   - gpufabric.nccl.run
 attributes:
+  action:
+    description: Indicates this has a corresponding action plugin so some parts of the options can be executed on the controller.
+    support: full
   check_mode:
     support: full
     details:
@@ -35,14 +44,18 @@ options:
   state:
     description:
       - V(finished) runs the points to their end.
-      - V(absent) ends what still runs of them on this node, and removes their files and the hostfile.
+      - V(started) starts the run and does not wait for it. The next call with V(finished) and the same points and settings
+        waits for its end, or returns what came of it.
+      - V(stopped) ends what still runs of the points on this node, and keeps their files.
+        With mpirun, its ranks on other nodes end.
+      - V(absent) does the same, and removes the files and the hostfile.
     type: str
-    choices: [finished, absent]
+    choices: [finished, started, stopped, absent]
     default: finished
   points:
     description:
       - The programs to run, one after the other. A point that fails does not keep the following ones from running.
-      - Required with O(state=finished).
+      - Required with O(state=finished) and O(state=started).
     type: list
     elements: dict
     suboptions:
@@ -104,6 +117,12 @@ options:
     description: How long a point may take, in seconds. When it is over, the point's processes are ended.
     type: float
     default: 600
+  poll_grace:
+    description:
+      - How long the launcher may give no answer before the task fails, in seconds. The run goes on meanwhile, and after that.
+      - Used with O(state=finished).
+    type: float
+    default: 60
 requirements:
   - Open MPI 4 or 5 on all nodes, the same everywhere
 seealso:
@@ -122,6 +141,11 @@ EXAMPLES = r"""
     data_interface: net1
   register: benchmark
 
+- name: End a run that was started elsewhere
+  gpufabric.nccl.mpi_run:
+    run_id: night
+    state: stopped
+
 - name: Remove its files
   gpufabric.nccl.mpi_run:
     state: absent
@@ -130,7 +154,7 @@ EXAMPLES = r"""
 RETURN = r"""
 points:
   description: What came of each point.
-  returned: O(state=finished)
+  returned: O(state=finished) or O(state=started), or O(state=stopped) where there was a run
   type: list
   elements: dict
   contains:
@@ -140,15 +164,18 @@ points:
       sample: all_reduce_perf
     status:
       description:
-        - V(finished), V(failed) (the program or mpirun said so, or hosts or ranks were missing), V(timeout), or V(planned) in check mode.
+        - V(finished), V(failed) (the program or mpirun said so, or hosts or ranks were missing) or V(timeout).
+        - V(stopped) where it was ended or nobody is left to say what came of it, and V(not_run) for the points after it.
+        - V(started) with O(state=started), and V(planned) in check mode.
       type: str
       sample: finished
     exit_status:
-      description: Exit status of mpirun; V(null) after a time-out and in check mode.
+      description: Exit status of mpirun; V(null) where it was ended, and before its end.
       type: int
       sample: 0
     duration:
-      description: How long it took, in seconds.
+      description: How long it took, in seconds; V(null) where nobody knows.
+      returned: when it has begun and ended
       type: float
       sample: 12.345
     stdout_path:
@@ -171,24 +198,44 @@ points:
       sample: []
 complete:
   description: Whether all points finished.
-  returned: O(state=finished)
+  returned: as RV(points)
   type: bool
   sample: true
+followed:
+  description: Whether a run was followed that was going on already, rather than one started.
+  returned: O(state=finished) or O(state=started)
+  type: bool
+  sample: false
+runner:
+  description: The process on the launcher that goes through the points.
+  returned: O(state=started), not in check mode
+  type: dict
+  contains:
+    pid:
+      description: Its pid.
+      type: int
+      sample: 4711
+    directory:
+      description: The directory with what it writes.
+      type: str
+      sample: /run/gpufabric/default/mpi
 """
 
 import os
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import Host, parse_hostfile
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import (
+    Job,
     Point,
-    PointRunner,
-    explain,
+    Run,
+    fingerprint,
     parse_files,
     parse_points,
-    placement,
     variables_of,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node import find_mpi
@@ -234,28 +281,23 @@ def plan_launch(params: dict, run_dir: RunDir, hosts: list[Host]) -> Launch:
     )
 
 
-def run_points(
-    points: list[Point],
-    files: dict[str, str],
-    launch: Launch,
-    hosts: list[Host],
-    runner: PointRunner,
-    check_mode: bool,
-) -> list[dict]:
-    """Run the points, or plan them in check mode; what came of each. Raises NodeError."""
-    if not check_mode:
-        runner.prepare(files)
-    outcomes = []
+def plan_jobs(points: t.Sequence[Point], launch: Launch, run: Run, account: Account) -> list[Job]:
+    """What mpirun is to be started with for each point."""
+    jobs = []
     for number, point in enumerate(points, 1):
-        own = variables_of(runner, number, point)
-        variables = environment(launch, os.environ, own)
-        command = argv(launch, variables, own, point.argv)
-        if check_mode:
-            outcome = {"name": point.name, "status": "planned", "exit_status": None, "problems": []}
-        else:
-            outcome = placement(runner.run(number, point, command, variables), len(hosts), launch.ranks)
-        outcomes.append({**outcome, "command": command})
-    return outcomes
+        own = variables_of(run, number, point)
+        variables = account.added_to(environment(launch, os.environ, own))
+        jobs.append(Job(point, tuple(argv(launch, variables, own, point.argv)), variables))
+    return jobs
+
+
+def describe(jobs: t.Sequence[Job], run: Run, check_mode: bool) -> list[dict[str, t.Any]]:
+    """The points before anything has come of them."""
+    values = {"status": "planned" if check_mode else "started", "exit_status": None, "problems": []}
+    return [
+        {"name": job.point.name, **values, **({} if check_mode else run.output(number)), "command": job.command}
+        for number, job in enumerate(jobs, 1)
+    ]
 
 
 def main() -> None:
@@ -263,7 +305,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **RUN_ARGUMENT_SPEC,
-            "state": {"type": "str", "choices": ["finished", "absent"], "default": "finished"},
+            "state": {"type": "str", "choices": ["finished", "started", "stopped", "absent"], "default": "finished"},
             "points": {
                 "type": "list",
                 "elements": "dict",
@@ -283,32 +325,48 @@ def main() -> None:
             "forward_env": {"type": "list", "elements": "str", "default": list(FORWARDED_TO_RANKS)},
             "mca": {"type": "dict", "default": {}},
             "timeout": {"type": "float", "default": 600},
+            # Of the action plugin.
+            "poll_grace": {"type": "float", "default": 60},
         },
-        required_if=[("state", "finished", ["points"])],
+        required_if=[("state", "finished", ["points"]), ("state", "started", ["points"])],
         supports_check_mode=True,
     )
     params = module.params
     os.umask(0o077)
     try:
         run_dir = RunDir(params["run_id"], params["run_dir"])
-        runner = PointRunner(run_dir)
+        run = Run(run_dir)
         if params["state"] == "absent":
             changed = os.path.isdir(run_dir.mpi)
             if changed and not module.check_mode:
-                runner.remove()
+                run.remove()
             module.exit_json(changed=changed)
+        if params["state"] == "stopped":
+            changed = run.has_to_stop()
+            module.exit_json(changed=changed, **({} if module.check_mode else run.stop()))
         points = parse_points(params["points"] or [], params["timeout"])
         files = parse_files(params["files"])
         hosts = read_hosts(params["hostfile"] or run_dir.hostfile, module.check_mode)
         run_dir.check()
         launch = plan_launch(params, run_dir, hosts)
-        outcomes = run_points(points, files, launch, hosts, runner, module.check_mode)
+        account = Account(run_dir)
+        account.check()
+        jobs = plan_jobs(points, launch, run, account)
+        if module.check_mode:
+            followed, runner = run.can_follow(fingerprint(jobs, files, hosts)), None
+        else:
+            account.create()
+            followed = run.start(jobs, files, hosts, launch.ranks, claim=params["state"] == "finished")
+            runner = run.runner()
     except GpufabricError as error:
         module.fail_json(msg=str(error))
-    failed = [outcome for outcome in outcomes if outcome["status"] not in ("finished", "planned")]
-    if failed:
-        module.fail_json(msg=explain(failed, len(outcomes)), changed=True, points=outcomes, complete=False)
-    module.exit_json(changed=True, points=outcomes, complete=not module.check_mode)
+    module.exit_json(
+        changed=True,
+        points=describe(jobs, run, module.check_mode),
+        complete=False,
+        followed=followed,
+        **({"runner": runner} if runner else {}),
+    )
 
 
 if __name__ == "__main__":

@@ -4,6 +4,16 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import json
+import os
+import pathlib
+import signal
+import time
+import uuid
+
+import pytest
+
 POINT = {"argv": ["true"]}
 BAD_INPUT = [
     ({"points": []}, "points: [] is not allowed; allowed: at least one point"),
@@ -31,3 +41,241 @@ def test_bad_input_is_one_line_and_changes_nothing(nodes):
         assert result["msg"].startswith(message) and "\n" not in result["msg"]
     assert nodes.state("g1") == before
     nodes.shell("g1", "rm /tmp/hostfile")
+
+
+#: Of one rank on the launcher, which needs no ssh.
+HOSTFILE = "/tmp/hostfile-of-one"
+COUNT = "/tmp/times-run"
+
+
+@pytest.fixture(scope="module")
+def node(nodes):
+    nodes.shell("g1", f"echo 127.0.0.1 > {HOSTFILE}")
+    yield nodes
+    nodes.shell("g1", f"rm {HOSTFILE}")
+
+
+@pytest.fixture
+def run_id(node):
+    """A run that is removed, whatever becomes of it."""
+    run_id = f"detached-{uuid.uuid4().hex[:8]}"
+    yield run_id
+    assert not node.module("mpi_run", {"run_id": run_id, "state": "absent"})["failed"]
+    node.shell("g1", f"rm -f {COUNT}")
+    assert processes_of(node, run_id) == []
+
+
+def sleeping(run_id, seconds=600, **options):
+    """A run of two points, the second of which takes some time."""
+    program = ["bash", "-c", f"echo >> {COUNT}; sleep {seconds}; true"]
+    points = [{"argv": ["true"]}, {"name": "sleeper", "argv": program}]
+    return {"run_id": run_id, "points": points, "hostfile": HOSTFILE, **options}
+
+
+def processes_of(node, run_id):
+    """The pids of all that carries the mark of the run."""
+    grep = f"grep -lz GPUFABRIC_RUN_ID={run_id} /proc/[0-9]*/environ"
+    return node.shell("g1", grep, check=False).stdout.split()
+
+
+def runner_of(node, run_id):
+    return json.loads(node.shell("g1", f"cat /run/gpufabric/{run_id}/mpi/progress.json").stdout)["pid"]
+
+
+def wait_for_sleeper(node):
+    wait(lambda: node.shell("g1", f"test -e {COUNT}", check=False).returncode == 0)
+
+
+def wait(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+class Playing:
+    """A play of one task that goes on while the test does other things."""
+
+    def __init__(self, node, options, **play):
+        self._token = uuid.uuid4().hex
+        task = {"gpufabric.nccl.mpi_run": options}
+        plays = [{"hosts": "g1", "gather_facts": False, "tasks": [task], **play}]
+        self._pool = concurrent.futures.ThreadPoolExecutor()
+        self._future = self._pool.submit(node.playbook, plays, token=self._token)
+
+    def signal(self, number, workers=False):
+        """Send a signal to the playbook's process, or also to those of its tasks."""
+        found = {}
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if self._token in (path / "cmdline").read_text():
+                    found[path.name] = (path / "stat").read_text().rpartition(")")[2].split()[1]
+            except OSError:
+                continue
+        for pid, parent in found.items():
+            if workers or parent not in found:
+                os.kill(int(pid), number)
+
+    def played(self):
+        """What came of it."""
+        played = self._future.result()
+        self._pool.shutdown()
+        return played
+
+    def result(self):
+        """The task's result."""
+        return self.played().result(action="gpufabric.nccl.mpi_run")
+
+
+@pytest.mark.parametrize("pipelining", ["1", "0"])
+def test_no_session_is_held_while_it_runs(node, run_id, pipelining, monkeypatch):
+    monkeypatch.setenv("ANSIBLE_PIPELINING", pipelining)
+    playing = Playing(node, sleeping(run_id, 8), environment={"NCCL_GREETING": "hello"})
+    wait_for_sleeper(node)
+    # What is there all the time; polls come and go.
+    look = "for _ in {1..8}; do ps -e -o pid=,ppid=,comm=; echo =====; sleep 0.3; done"
+    looks = [
+        {pid: (parent, name) for pid, parent, name in map(str.split, look.splitlines())}
+        for look in node.shell("g1", look).stdout.split("=====\n")[:-1]
+    ]
+    lasting = {pid: entry for pid, entry in looks[0].items() if all(pid in look for look in looks)}
+    sessions = [
+        (pid, name)
+        for pid, (parent, name) in lasting.items()
+        if name not in ("sshd", "sftp-server") and lasting.get(parent, ("", ""))[1] == "sshd"
+    ]
+    assert sessions == []
+    assert [name for _parent, name in lasting.values()].count("sleep") >= 1
+    modes = node.shell("g1", f"find /run/gpufabric/{run_id} -perm /077").stdout
+    assert modes == ""
+    assert f"/proc/{runner_of(node, run_id)}/environ" in processes_of(node, run_id)
+    played = playing.played()
+    result = played.result(action="gpufabric.nccl.mpi_run")
+    assert result["complete"] and not result["followed"] and "runner" not in result
+    assert [point["status"] for point in result["points"]] == ["finished", "finished"]
+    assert 8 < result["points"][1]["duration"] < 12
+    assert result["points"][1]["command"].count("NCCL_GREETING") == 1
+    begin, end = (
+        played.output.index(f"g1: point 2 of 2, sleeper: {what}") for what in ("started", "finished after 8.")
+    )
+    assert begin < end
+
+
+def test_a_run_outlives_its_controller_and_is_followed(node, run_id):
+    options = sleeping(run_id, 8)
+    playing = Playing(node, options)
+    wait_for_sleeper(node)
+    playing.signal(signal.SIGKILL, workers=True)
+    assert playing.played().returncode == -signal.SIGKILL
+    other, checked = node.modules([("mpi_run", {**options, "points": [POINT]}), ("mpi_run", options)], "--check")
+    assert other["failed"] and "is still going on with other points or settings" in other["msg"]
+    assert checked["followed"] and checked["points"][0]["status"] == "planned"
+    result = node.module("mpi_run", options)
+    assert result["complete"] and result["followed"]
+    assert 8 < result["points"][1]["duration"] < 12
+    assert node.shell("g1", f"wc -l < {COUNT}").stdout == "1\n"
+    # What is over is run again.
+    again = node.module("mpi_run", {**options, "points": [POINT]})
+    assert again["complete"] and not again["followed"]
+
+
+def test_a_runner_that_is_killed_is_reported(node, run_id):
+    playing = Playing(node, sleeping(run_id))
+    wait_for_sleeper(node)
+    pid = runner_of(node, run_id)
+    node.shell("g1", f"kill -9 {pid}")
+    result = playing.result()
+    assert result["failed"] and f"The process that waited for it on the launcher ({pid}) is gone." in result["msg"]
+    assert [point["status"] for point in result["points"]] == ["finished", "stopped"]
+    assert result["points"][1]["problems"][0]["id"] == "runner-lost"
+    assert processes_of(node, run_id) == []
+
+
+def test_stopped_ends_all_and_keeps_the_files(node, run_id):
+    playing = Playing(node, sleeping(run_id))
+    wait_for_sleeper(node)
+    stop = ("mpi_run", {"run_id": run_id, "state": "stopped"})
+    assert node.module(*stop, "--check")["changed"]
+    stopped, again = node.modules([stop, stop])
+    assert stopped["changed"] and not again["changed"] and again["points"] == stopped["points"]
+    assert [point["status"] for point in stopped["points"]] == ["finished", "stopped"]
+    assert processes_of(node, run_id) == []
+    result = playing.result()
+    assert result["failed"] and "sleeper: It was stopped before its end." in result["msg"]
+    node.shell("g1", f"test -e {stopped['points'][1]['stdout_path']}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+def test_a_play_that_is_interrupted_ends_its_run(node, run_id, number):
+    playing = Playing(node, sleeping(run_id))
+    wait_for_sleeper(node)
+    playing.signal(number)
+    assert playing.played().returncode != 0
+    wait(lambda: processes_of(node, run_id) == [])
+
+
+def test_a_task_whose_time_is_over_ends_its_run(node, run_id):
+    tasks = [{"gpufabric.nccl.mpi_run": sleeping(run_id), "timeout": 5}]
+    played = node.playbook([{"hosts": "g1", "gather_facts": False, "tasks": tasks}])
+    assert played.result()["failed"] and played.returncode == 2
+    assert node.shell("g1", f"test -e {COUNT}").returncode == 0
+    assert processes_of(node, run_id) == []
+
+
+def test_a_run_that_was_started_is_waited_for_later(node, run_id):
+    options = sleeping(run_id, 3)
+    begin = time.monotonic()
+    started, finished, again = node.modules(
+        [("mpi_run", {**options, "state": state}) for state in ("started", "finished", "finished")]
+    )
+    assert time.monotonic() - begin < 20
+    assert [point["status"] for point in started["points"]] == ["started", "started"]
+    assert started["runner"]["directory"] == f"/run/gpufabric/{run_id}/mpi" and not started["followed"]
+    assert finished["complete"] and finished["followed"]
+    assert again["complete"] and not again["followed"]
+
+
+@pytest.fixture
+def cut_off(breakable, monkeypatch):
+    """Cuts the connection to a node and any new one, and lets them be made again."""
+    monkeypatch.setenv("ANSIBLE_TIMEOUT", "1")
+    (sshd,) = breakable.shell("g1", "pgrep -P 1 -f sshd_config").stdout.split()
+
+    def switch(off):
+        sessions = f"pkill -P {sshd};" if off else ""
+        breakable.shell("g1", f"kill -{'STOP' if off else 'CONT'} {sshd}; {sessions} true")
+
+    breakable.shell("g1", f"echo 127.0.0.1 > {HOSTFILE}")
+    yield switch
+    switch(False)
+    breakable.shell("g1", f"rm -f {HOSTFILE} {COUNT}")
+    assert not breakable.module("mpi_run", {"run_id": "cut-off", "state": "absent"})["failed"]
+
+
+def test_a_run_goes_on_while_the_launcher_cannot_be_reached(breakable, cut_off):
+    options = sleeping("cut-off", 25)
+    playing = Playing(breakable, {**options, "poll_grace": 3})
+    wait_for_sleeper(breakable)
+    cut_off(True)
+    result = playing.result()
+    assert result["failed"] and "the launcher g1 has not answered for 3 s: " in result["msg"]
+    assert "Connection timed out" in result["msg"]
+    cut_off(False)
+    playing = Playing(breakable, options)
+    time.sleep(6)
+    cut_off(True)
+    time.sleep(4)
+    cut_off(False)
+    played = playing.played()
+    assert "g1: no answer, asked again for 60 s" in played.output
+    result = played.result(action="gpufabric.nccl.mpi_run")
+    assert result["complete"] and result["followed"]
+    assert breakable.shell("g1", f"wc -l < {COUNT}").stdout == "1\n"
+
+
+def test_a_run_that_was_removed_is_not_waited_for(node, run_id):
+    playing = Playing(node, sleeping(run_id))
+    wait_for_sleeper(node)
+    assert not node.module("mpi_run", {"run_id": run_id, "state": "absent"})["failed"]
+    result = playing.result()
+    assert result["failed"] and f"/run/gpufabric/{run_id}/mpi is no longer on g1" in result["msg"]
