@@ -8,10 +8,7 @@ import time
 import typing as t
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import (
-    crashed_containers,
     in_rank_order,
     is_current,
     is_ready,
@@ -19,11 +16,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import
     pod_problems,
     problems_text,
 )
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import CLUSTER_ARGUMENTS, ClusterAction
 
 _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
-    "kubeconfig": {"type": "path"},
-    "context": {"type": "str"},
-    "namespace": {"type": "str", "default": "default"},
+    **CLUSTER_ARGUMENTS,
     "label_selector": {"type": "str"},
     "names": {"type": "list", "elements": "str"},
     "stateful_set": {"type": "str"},
@@ -33,14 +29,10 @@ _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "interval": {"type": "float", "default": 1},
 }
 
-#: More would be noise in a message.
-_MOST_LOGS = 5
 
-
-class ActionModule(ActionBase):
+class ActionModule(ClusterAction):
     """Looks at the pods again and again, and shows how far they are."""
 
-    TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(_ARGUMENT_SPEC)
 
     def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
@@ -51,20 +43,19 @@ class ActionModule(ActionBase):
             required_one_of=[("label_selector", "names")],
             mutually_exclusive=[("label_selector", "names")],
         )[1]
-        self._task_vars = task_vars or {}
+        self.prepare(self._arguments, task_vars)
         begin = time.monotonic()
-        shown = None
         while True:
             pods, stateful_set = self._look()
             ready = [pod for pod in pods if is_ready(pod) and is_current(pod, stateful_set)]
             wanted = self._wanted(pods)
             waited = time.monotonic() - begin
             if len(ready) == wanted and len(ready) == len(pods):
-                self._show(f"{len(ready)} of {wanted} pods ready after {waited:.0f} s", shown)
+                self.show(f"{len(ready)} of {wanted} pods ready after {waited:.0f} s")
                 self._check_container(ready)
                 joined = [joined_pod(pod, self._arguments["container"]) for pod in ready]
                 return {**result, "changed": False, "pods": joined, "waited": round(waited, 3)}
-            shown = self._show(f"{len(ready)} of {wanted} pods ready", shown)
+            self.show(f"{len(ready)} of {wanted} pods ready")
             if waited + self._arguments["interval"] > self._arguments["timeout"]:
                 return {**result, **self._explain(pods, stateful_set, len(ready), wanted)}
             time.sleep(self._arguments["interval"])
@@ -75,21 +66,15 @@ class ActionModule(ActionBase):
             return count
         return len(self._arguments["names"] or ()) or max(len(pods), 1)
 
-    @staticmethod
-    def _show(text: str, shown: str | None) -> str:
-        if text != shown:
-            Display().display(text)
-        return text
-
     def _look(self) -> tuple[list[t.Mapping[str, t.Any]], t.Mapping[str, t.Any] | None]:
         """The pods in rank order, without those that have ended well, and the StatefulSet."""
         selector, names = self._arguments["label_selector"], self._arguments["names"]
-        found = self._ask("Pod", label_selectors=[selector] if selector else [])
+        found = self.ask("Pod", label_selectors=[selector] if selector else [])
         pods = [pod for pod in found if pod["status"].get("phase") != "Succeeded"]
         if names:
             pods = [pod for pod in pods if pod["metadata"]["name"] in names]
         name = self._arguments["stateful_set"]
-        sets = self._ask("StatefulSet", api_version="apps/v1", name=name) if name else []
+        sets = self.ask("StatefulSet", api_version="apps/v1", name=name) if name else []
         return in_rank_order(pods), sets[0] if sets else None
 
     def _check_container(self, pods: t.Sequence[t.Mapping[str, t.Any]]) -> None:
@@ -120,36 +105,11 @@ class ActionModule(ActionBase):
         elif len(pods) > wanted:
             message += f"; {len(pods)} match {arguments['label_selector']}"
         try:
-            events: list[t.Any] = self._ask("Event")
+            events: list[t.Any] = self.ask("Event")
         except AnsibleActionFail as error:
             events = []
             message += f"; what happened to them cannot be told ({error})"
         missing = [arguments["stateful_set"]] if stateful_set is not None and len(pods) < wanted else []
-        problems = pod_problems(pods, events, self._logs(pods), missing)
+        problems = pod_problems(pods, events, self.crash_logs(pods), missing)
         text = f":\n{problems_text(problems)}" if problems else ""
         return {"failed": True, "msg": f"{message}{text}", "problems": [problem.as_dict() for problem in problems]}
-
-    def _logs(self, pods: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
-        logs = {}
-        for crashed in crashed_containers(pod for pod in pods if not is_ready(pod))[:_MOST_LOGS]:
-            answer = self._execute(
-                "kubernetes.core.k8s_log",
-                name=crashed["pod"],
-                container=crashed["container"],
-                previous=crashed["previous"],
-                tail_lines=20,
-            )
-            # A log that may not be read is no reason to say nothing of the rest.
-            logs[crashed["pod"]] = answer.get("log") or ""
-        return logs
-
-    def _ask(self, kind: str, **arguments: t.Any) -> list[t.Any]:
-        answer = self._execute("kubernetes.core.k8s_info", kind=kind, **arguments)
-        if answer.get("failed"):
-            raise AnsibleActionFail(answer.get("msg") or f"{kind} cannot be read")
-        return answer["resources"]
-
-    def _execute(self, module: str, **arguments: t.Any) -> dict[str, t.Any]:
-        cluster = {name: self._arguments[name] for name in ("kubeconfig", "context", "namespace")}
-        given = {name: value for name, value in {**cluster, **arguments}.items() if value is not None}
-        return self._execute_module(module_name=module, module_args=given, task_vars=self._task_vars)

@@ -36,8 +36,9 @@ COLLECTIVES = (
 
 Node = t.Mapping[str, t.Any]
 
-# Rank 0 runs on the launcher, which alone has the program's file; it sends the text to the others. The first argument is
-# the file's path. A rank that cannot take part says so in one line and ends all, for the others would wait for it.
+# Rank 0's host alone has the program's file; rank 0 sends the text to the others. The first argument is the file's path.
+# Not by standard input: Open MPI 5.0 brings rank 0 none on another host than the launcher, and never its end.
+# A rank that cannot take part says so in one line and ends all, for the others would wait for it.
 _BOOTSTRAP = (
     "import os,socket,sys;"
     "sys.excepthook=lambda t,e,b:("
@@ -77,6 +78,20 @@ def _parse_size(option: str, value: str) -> int:
     if match is None:
         raise OptionError(option, value, "a number of bytes, such as 8, or one with K, M or G, such as 128M")
     return int(match.group(1)) * _UNITS[match.group(2).upper()]
+
+
+def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
+    """The arguments of an nccl-tests program; all collectives have the same."""
+    options = {
+        "-b": settings["min_bytes"],
+        "-e": settings["max_bytes"],
+        "-f": settings["step_factor"],
+        "-g": 1,
+        "-n": settings["iterations"],
+        "-w": settings["warmup_iterations"],
+        "-c": int(settings["check"]),
+    }
+    return [*(str(item) for pair in options.items() for item in pair), *(str(item) for item in settings["extra_args"])]
 
 
 def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequence[str]) -> tuple[str, str]:
@@ -136,7 +151,7 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
     if not nodes:
         raise OptionError("gpufabric_hosts", [], "at least one host of the play")
     launcher = settings["launcher"] or next(iter(nodes))
-    if launcher not in nodes:
+    if launcher not in nodes and not settings["launcher_apart"]:
         raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
     _check_mpi(nodes)
     backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
@@ -148,18 +163,21 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
 def plan_benchmark(
     nodes: t.Mapping[str, Node], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
-    """What to run: as check_nodes, and ``hosts`` of the hostfile, the ``control`` network, ``mca`` parameters, ``points``.
+    """What to run: as check_nodes, and ``hosts`` of the hostfile, the ``control`` network, ``mca`` parameters, ``points``,
+    and where rank 0's host has the ``cpu_program``.
 
-    ``peers``: as key_exchange made them, each with its ``name``. Raises GpufabricError, which names the host at fault.
+    ``peers``: as key_exchange made them, each with its ``name``; one may have ``slots`` that are given. Raises GpufabricError, which names the host at fault.
     """
     if not peers:
         raise OptionError("gpufabric_peers", list(peers), "at least one worker, as the role key_exchange makes it")
     plan = check_nodes({peer["name"]: nodes[peer["name"]] for peer in peers}, settings)
     launcher, backend = plan["launcher"], plan["backend"]
     addresses = {peer["name"]: peer["address"] for peer in peers}
-    run_dir = next(peer["run_dir"] for peer in peers if peer["name"] == launcher)
+    slots = {peer["name"]: peer.get("slots") for peer in peers}
+    # Directories of a run are the same on all workers, and on a launcher that is apart.
+    run_dir = next((peer["run_dir"] for peer in peers if peer["name"] == launcher), peers[0]["run_dir"])
     cpu_program = posixpath.join(run_dir, "mpi", "files", "cpu_perf.py")
-    # Rank 0 is to run on the launcher, and ranks are given out in the order of the hostfile.
+    # Rank 0 is to run on the launcher if that is a worker, and ranks are given out in the order of the hostfile.
     order = sorted(addresses, key=lambda name: name != launcher)
     return {
         **plan,
@@ -168,13 +186,14 @@ def plan_benchmark(
             {
                 "name": name,
                 "address": addresses[name],
-                "slots": _slots(name, nodes[name], backend, settings["ranks_per_node"]),
+                "slots": slots[name] or _slots(name, nodes[name], backend, settings["ranks_per_node"]),
             }
             for name in order
         ],
         # Ranks that wait would keep the others off the CPUs where nodes share these.
         "mca": {"mpi_yield_when_idle": "1"} if backend == "cpu" else {},
-        "points": [_point(name, backend, nodes[launcher], cpu_program, settings) for name in settings["collectives"]],
+        "cpu_program": cpu_program,
+        "points": [_point(name, backend, nodes[order[0]], cpu_program, settings) for name in settings["collectives"]],
     }
 
 
@@ -316,21 +335,11 @@ def _slots(host: str, node: Node, backend: str, ranks_per_node: int | None) -> i
 
 
 def _point(
-    collective: str, backend: str, launcher: Node, cpu_program: str, settings: t.Mapping[str, t.Any]
+    collective: str, backend: str, first: Node, cpu_program: str, settings: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
     if backend == "nccl":
-        program = [posixpath.join(launcher["benchmarks"]["directory"], f"{collective}_perf")]
+        program = [posixpath.join(first["benchmarks"]["directory"], f"{collective}_perf")]
     else:
-        program = [launcher["python"]["executable"], "-c", _BOOTSTRAP, cpu_program, collective]
-    options = {
-        "-b": settings["min_bytes"],
-        "-e": settings["max_bytes"],
-        "-f": settings["step_factor"],
-        "-g": 1,
-        "-n": settings["iterations"],
-        "-w": settings["warmup_iterations"],
-        "-c": int(settings["check"]),
-    }
-    arguments = [str(item) for pair in options.items() for item in pair]
-    argv = [*program, *arguments, *(str(item) for item in settings["extra_args"])]
+        program = [first["python"]["executable"], "-c", _BOOTSTRAP, cpu_program, collective]
+    argv = [*program, *program_arguments(settings)]
     return {"name": collective, "argv": argv, "env": dict(settings["env"])}

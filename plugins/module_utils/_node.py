@@ -27,7 +27,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
 
 #: Where vendors put Open MPI: AWS, HPC-X, NVIDIA's images, MLNX_OFED, RHEL.
-_MPI_PREFIXES = (
+MPI_PREFIXES = (
     "/opt/amazon/openmpi",
     "/opt/amazon/openmpi5",
     "/opt/hpcx/ompi",
@@ -38,7 +38,7 @@ _MPI_PREFIXES = (
 )
 
 #: Where nccl-tests and rccl-tests are usually built or shipped.
-_BENCHMARK_DIRECTORIES = (
+BENCHMARK_DIRECTORIES = (
     "/opt/nccl-tests/build",
     "/opt/nccl_tests/build",
     "/opt/rccl-tests/build",
@@ -107,7 +107,7 @@ def find_mpi(prefix: str | None) -> dict[str, str] | None:
         if not os.access(mpirun, os.X_OK):
             raise OptionError("mpi_prefix", prefix, "a directory with bin/mpirun in it")
     else:
-        found = [path for pattern in _MPI_PREFIXES for path in sorted(glob.glob(f"{pattern}/bin/mpirun"))]
+        found = [path for pattern in MPI_PREFIXES for path in sorted(glob.glob(f"{pattern}/bin/mpirun"))]
         mpirun = find_program("mpirun") or (found or [None])[0]
     if mpirun is None:
         return None
@@ -161,7 +161,7 @@ def _find_benchmarks(directory: str | None) -> dict[str, t.Any] | None:
     if directory is not None and not os.path.isdir(directory):
         raise OptionError("benchmark_dir", directory, "a directory of this node")
     on_path = find_program("all_reduce_perf")
-    places = (directory,) if directory else (*([os.path.dirname(on_path)] if on_path else []), *_BENCHMARK_DIRECTORIES)
+    places = (directory,) if directory else (*([os.path.dirname(on_path)] if on_path else []), *BENCHMARK_DIRECTORIES)
     for place in places:
         programs = sorted(os.path.basename(path) for path in glob.glob(f"{place}/*_perf") if os.access(path, os.X_OK))
         if programs:

@@ -101,6 +101,36 @@ def environment(launch: Launch, inherited: t.Mapping[str, str], point: t.Mapping
     return {**inherited, **settings, **{name: value for name, value in point.items() if name != "LD_LIBRARY_PATH"}}
 
 
+def common_options(launch: Launch) -> list[str]:
+    """The options of mpirun that do not depend on where it runs what."""
+    options = ["--bind-to", "none", "--allow-run-as-root"]
+    for name, value in _parameters(launch).items():
+        options += ["--mca", name, value]
+    return options
+
+
+def pod_environment(launch: Launch) -> dict[str, str]:
+    """All settings of a launch as variables, for the launcher of an MPIJob, in which people may call mpirun too.
+
+    4.x gets its default hostfile from the operator, and the order to keep domains. 5.x gets the hostfile here; it must not
+    keep domains, for it would not know its own host by its short name. Agent and hostfile are on the launcher alone, so
+    daemons start no further daemons.
+    """
+    return {
+        **environment(launch, {}, {}),
+        **{f"OMPI_MCA_{name}": value for name, value in _parameters(launch).items()},
+        "PRTE_MCA_prte_default_hostfile": launch.hostfile,
+        "PRTE_MCA_prte_keep_fqdn_hostnames": "false",
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
+    }
+
+
+def _parameters(launch: Launch) -> dict[str, str]:
+    control = {} if launch.control is None else {"btl_tcp_if_include": launch.control}
+    return {**_MPI_PARAMETERS, **control, **launch.mca}
+
+
 def argv(
     launch: Launch, variables: t.Mapping[str, str], always: t.Collection[str], program: t.Sequence[str]
 ) -> list[str]:
@@ -108,15 +138,9 @@ def argv(
 
     Options have two dashes: with one, 5.x ignores some of them without a word and takes others for the program.
     """
-    parameters = dict(_MPI_PARAMETERS)
-    if launch.control is not None:
-        parameters["btl_tcp_if_include"] = launch.control
-    parameters.update(launch.mca)
     mapping = "slot" if launch.ranks_per_node is None else f"ppr:{launch.ranks_per_node}:node"
     command = [launch.mpirun, "--prefix", launch.prefix, "--hostfile", launch.hostfile, "--np", str(launch.ranks)]
-    command += ["--map-by", mapping, "--bind-to", "none", "--allow-run-as-root"]
-    for name, value in parameters.items():
-        command += ["--mca", name, value]
+    command += ["--map-by", mapping, *common_options(launch)]
     for name in sorted(variables):
         if name in always or any(fnmatch.fnmatchcase(name, pattern) for pattern in launch.forward_env):
             command += ["-x", name]

@@ -20,6 +20,7 @@ SETTINGS = {
     "backend": "auto",
     "collectives": ["all_reduce"],
     "launcher": None,
+    "launcher_apart": False,
     "ranks_per_node": None,
     "min_bytes": "8",
     "max_bytes": "4M",
@@ -95,7 +96,18 @@ def test_what_is_missing_is_known_before_there_are_peers():
 def test_launcher_comes_first():
     plan = plan_benchmark(nodes(), PEERS, {**SETTINGS, "launcher": "g3"})
     assert [host["name"] for host in plan["hosts"]] == ["g3", "g1", "g2"]
-    assert "/run/gpufabric/x/mpi/files/cpu_perf.py" in plan["points"][0]["argv"]
+    assert plan["cpu_program"] == "/run/gpufabric/x/mpi/files/cpu_perf.py"
+    assert plan["points"][0]["argv"][3:5] == [plan["cpu_program"], "all_reduce"]
+
+
+def test_a_launcher_that_is_no_worker_runs_no_rank_and_slots_that_are_given_stay():
+    given = [{**peer, "slots": 4} for peer in PEERS]
+    settings = {**SETTINGS, "launcher": "job-launcher", "launcher_apart": True}
+    plan = plan_benchmark(nodes(), given, settings)
+    assert plan["launcher"] == "job-launcher"
+    assert [(host["name"], host["slots"]) for host in plan["hosts"]] == [("g1", 4), ("g2", 4), ("g3", 4)]
+    with pytest.raises(OptionError, match="nccl_benchmark_launcher"):
+        plan_benchmark(nodes(), given, {**settings, "launcher_apart": False})
 
 
 @pytest.mark.parametrize(

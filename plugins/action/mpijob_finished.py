@@ -1,0 +1,89 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpijob import (
+    API_VERSION,
+    JOB_LABEL,
+    condition_of,
+    is_finished,
+    is_idle,
+    last_launcher,
+    progress,
+)
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import CLUSTER_ARGUMENTS, ClusterAction
+
+_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
+    **CLUSTER_ARGUMENTS,
+    "name": {"type": "str", "required": True},
+    "workers": {"type": "int", "required": True},
+    "operator_timeout": {"type": "float", "default": 60},
+    "start_timeout": {"type": "float", "default": 600},
+    "timeout": {"type": "float", "default": 3600},
+    "interval": {"type": "float", "default": 2},
+}
+
+
+class ActionModule(ClusterAction):
+    """Looks at the job again and again, shows how far it is, and collects what is there to see of it in the end."""
+
+    _VALID_ARGS = frozenset(_ARGUMENT_SPEC)
+
+    def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Run the action."""
+        result = super().run(tmp, task_vars)
+        arguments = self.validate_argument_spec(_ARGUMENT_SPEC)[1]
+        self.prepare(arguments, task_vars)
+        begin = time.monotonic()
+        while True:
+            job, pods = self._look(arguments["name"])
+            waited = time.monotonic() - begin
+            self.show(progress(job, pods, arguments["workers"]) if job else "the MPIJob is gone")
+            if job is None or is_finished(job):
+                given_up = False
+                break
+            limit = arguments["timeout"]
+            if is_idle(job):
+                limit = min(limit, arguments["operator_timeout"])
+            elif not condition_of(job, "Running"):
+                limit = min(limit, arguments["start_timeout"])
+            if waited + arguments["interval"] > limit:
+                given_up = True
+                break
+            time.sleep(arguments["interval"])
+        launcher = last_launcher(pods)
+        return {
+            **result,
+            "changed": False,
+            "job": job,
+            "pods": pods,
+            "events": self._events(),
+            "logs": self.crash_logs(pod for pod in pods if pod is not launcher),
+            "launcher_log": self._log(launcher),
+            "given_up": given_up,
+            "waited": round(waited, 3),
+        }
+
+    def _look(self, name: str) -> tuple[t.Mapping[str, t.Any] | None, list[t.Mapping[str, t.Any]]]:
+        jobs = self.ask("MPIJob", api_version=API_VERSION, name=name)
+        pods = self.ask("Pod", label_selectors=[f"{JOB_LABEL}={name}"])
+        return (jobs[0] if jobs else None), pods
+
+    def _events(self) -> list[t.Mapping[str, t.Any]]:
+        try:
+            return self.ask("Event", field_selectors=["type!=Normal"])
+        except AnsibleActionFail:
+            # Pods tell most of it themselves.
+            return []
+
+    def _log(self, launcher: t.Mapping[str, t.Any] | None) -> str:
+        if launcher is None:
+            return ""
+        answer = self.execute("kubernetes.core.k8s_log", name=launcher["metadata"]["name"], container="launcher")
+        return answer.get("log") or ""

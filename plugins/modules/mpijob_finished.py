@@ -1,0 +1,106 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mpijob_finished
+short_description: Wait until a Kubeflow MPIJob is finished, and collect its launcher's log
+version_added: 0.2.0
+description:
+  - Waits until an MPIJob of C(kubeflow.org/v2beta1) has succeeded or failed, or the time is over, and shows meanwhile how many of its
+    workers are ready.
+  - Collects then what is there to see, whatever became of the job. It does not fail where the job did.
+  - Run it on the controller. It asks the cluster through M(kubernetes.core.k8s_info) and M(kubernetes.core.k8s_log), so what these
+    need is needed here.
+author:
+  - gpufabric contributors (@gpufabric)
+extends_documentation_fragment:
+  - gpufabric.nccl.attributes
+  - gpufabric.nccl.attributes.read_only
+  - gpufabric.nccl.cluster
+attributes:
+  action:
+    description: Indicates this has a corresponding action plugin so some parts of the options can be executed on the controller.
+    support: full
+options:
+  name:
+    description: Name of the MPIJob.
+    type: str
+    required: true
+  workers:
+    description: How many workers it is to have.
+    type: int
+    required: true
+  operator_timeout:
+    description: How long the MPI Operator may take to take note of the job, in seconds.
+    type: float
+    default: 60
+  start_timeout:
+    description: How long it may take until all pods run, in seconds.
+    type: float
+    default: 600
+  timeout:
+    description: How long it may take until the job is finished, in seconds.
+    type: float
+    default: 3600
+  interval:
+    description: How long to wait between two looks, in seconds.
+    type: float
+    default: 2
+seealso:
+  - plugin: gpufabric.nccl.mpijob_results
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Wait for a job
+  gpufabric.nccl.mpijob_finished:
+    namespace: benchmarks
+    name: nccl-tests
+    workers: 4
+  register: observed
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+job:
+  description: The MPIJob as Kubernetes has it, V(null) where it is gone.
+  returned: success
+  type: dict
+  sample: {}
+pods:
+  description: Its pods.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+events:
+  description: The warnings of its namespace.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+logs:
+  description: The last lines that crashed pods printed, by the pod's name.
+  returned: success
+  type: dict
+  sample: {}
+launcher_log:
+  description: All that the launcher printed.
+  returned: success
+  type: str
+  sample: "gpufabric-mpijob: stage names"
+given_up:
+  description: Whether the time was over before the job was finished.
+  returned: success
+  type: bool
+  sample: false
+waited:
+  description: How long it took, in seconds.
+  returned: success
+  type: float
+  sample: 42.1
+"""
