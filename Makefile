@@ -115,6 +115,12 @@ units: install ## ansible-test units
 units-nodes: install ## ansible-test units, on the oldest Python of nodes, where there is one
 	scripts/ansible-test $@ $(OLDEST_PYTHON) --venv
 
+.PHONY: fuzz
+fuzz: CASES := 1000000
+fuzz: install $(TREE) ## a million damaged outputs to the parser of nccl_result (CASES=1000000)
+	cd build/collections && PYTHONPATH=. GPUFABRIC_FUZZ=$(CASES) pytest -q -p no:cacheprovider \
+	  ansible_collections/gpufabric/nccl/tests/unit/plugins/module_utils/test_nccl_tests_properties.py
+
 .PHONY: docs
 docs: install ## documentation of plugins and roles, by antsibull-docs
 	# Collections in .venv are part of this repository otherwise, and ignored, so that antsibull-docs would not see them.
@@ -130,8 +136,10 @@ integration: install ## real sshd and mpirun on local nodes
 	  --junit-xml=build/junit/integration/integration.xml
 
 .PHONY: kubernetes
-kubernetes: install ## the same on pods: KUBECONFIG's cluster, else kind's, else one from Debian packages (see tests/testbed)
-	scripts/as-root pytest tests/integration/kubernetes --junit-xml=build/junit/kubernetes/kubernetes.xml
+kubernetes: install ## the same on pods: KUBECONFIG's cluster, else one from Debian packages (see tests/testbed)
+	# Most of the time these wait, each in a namespace of its own.
+	scripts/as-root scripts/with-cluster pytest tests/integration/kubernetes --numprocesses 4 \
+	  --junit-xml=build/junit/kubernetes/kubernetes.xml
 
 .PHONY: molecule
 molecule: install ## molecule scenario default
@@ -145,6 +153,10 @@ molecule-kubernetes: install ## molecule scenario kubernetes, on the same cluste
 bench: NODES := 16
 bench: install ## time of a run against the same work without Ansible, and against the usual recipe
 	scripts/as-root scripts/bench
+
+.PHONY: bench-parser
+bench-parser: install $(TREE) ## speed of the parser of nccl_result in a log of MEGABYTES=2000, against others
+	cd build/collections && PYTHONPATH=. python ansible_collections/gpufabric/nccl/tests/benchmark/parser.py
 
 ## upkeep
 

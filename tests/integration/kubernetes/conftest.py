@@ -2,12 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A real cluster for the tests: KUBECONFIG's, else kind's, else the test bed from Debian packages (tests/testbed)."""
+"""A real cluster for the tests, which scripts/with-cluster finds or starts."""
 
 from __future__ import annotations
 
 import collections.abc as c
-import contextlib
 import dataclasses
 import json
 import os
@@ -20,12 +19,6 @@ import typing as t
 import uuid
 
 import pytest
-
-ROOT = pathlib.Path(__file__).parents[3]
-TESTBED = ROOT / "tests" / "testbed"
-WORKER = ROOT / "containers" / "worker"
-#: The name of the worker image in kind's cluster.
-IMAGE = "localhost/gpufabric-worker:test"
 
 
 def _run(*argv: str | pathlib.Path, check: bool = True, **keywords: t.Any) -> subprocess.CompletedProcess[str]:
@@ -151,63 +144,12 @@ class Pods:
         return self._cluster.kubectl("exec", name, "--", *argv, namespace=self.namespace, check=check)
 
 
-def _kubectl() -> str:
-    found = shutil.which("kubectl")
-    assert found, "kubectl is not on PATH"
-    return found
-
-
-@contextlib.contextmanager
-def _given() -> c.Iterator[Cluster]:
-    """The cluster of KUBECONFIG."""
-    image = os.environ.get("GPUFABRIC_WORKER_IMAGE")
-    assert image, "KUBECONFIG is set: set GPUFABRIC_WORKER_IMAGE too, to the name of the worker image in that cluster"
-    yield Cluster(os.environ["KUBECONFIG"], image, _kubectl())
-
-
-@contextlib.contextmanager
-def _kind(directory: pathlib.Path) -> c.Iterator[Cluster]:
-    """A cluster of kind, with the worker image built here."""
-    name = f"gpufabric-{uuid.uuid4().hex[:8]}"
-    kubeconfig, archive = directory / "kubeconfig", directory / "worker.tar"
-    environment = dict(os.environ)
-    if not shutil.which("docker"):
-        environment["KIND_EXPERIMENTAL_PROVIDER"] = "podman"
-    try:
-        _run(WORKER / "build", archive, IMAGE, timeout=1200)
-        create = ("kind", "create", "cluster", "--name", name, "--kubeconfig", kubeconfig, "--wait=180s")
-        _run(*create, env=environment, timeout=600)
-        _run("kind", "load", "image-archive", archive, "--name", name, env=environment)
-        yield Cluster(str(kubeconfig), IMAGE, _kubectl())
-    finally:
-        _run("kind", "delete", "cluster", "--name", name, "--kubeconfig", kubeconfig, env=environment, check=False)
-
-
-@contextlib.contextmanager
-def _testbed() -> c.Iterator[Cluster]:
-    """The cluster from Debian packages, beside any that a developer runs."""
-    environment = {"GPUFABRIC_TESTBED": "8", **os.environ}
-    exports = 'printf "%s\n" "$KUBECONFIG" "$GPUFABRIC_WORKER_IMAGE" "$(command -v kubectl)"'
-    command = f'exports=$("$0") && eval "$exports" && {exports}'
-    try:
-        # Ten times what the first build takes here.
-        up = _run("bash", "-c", command, TESTBED / "kube-up", env=environment, timeout=3600)
-        yield Cluster(*up.stdout.splitlines())
-    finally:
-        _run(TESTBED / "kube-down", env=environment)
-
-
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> c.Iterator[Cluster]:
-    """A cluster; one that the tests start ends with them, however they end."""
-    if os.environ.get("KUBECONFIG"):
-        source = _given()
-    elif shutil.which("kind") and (shutil.which("docker") or shutil.which("podman")):
-        source = _kind(tmp_path_factory.mktemp("kind"))
-    else:
-        source = _testbed()
-    with source as found:
-        yield found
+def cluster() -> Cluster:
+    """The cluster of KUBECONFIG, as scripts/with-cluster gives it."""
+    given = [os.environ.get("KUBECONFIG"), os.environ.get("GPUFABRIC_WORKER_IMAGE"), shutil.which("kubectl")]
+    assert all(given), "these tests need a cluster: scripts/with-cluster pytest tests/integration/kubernetes"
+    return Cluster(*given)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,223 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Pods that run under a uid without an account that one can log in to: in /etc/passwd, by nss_wrapper, and neither.
+
+The pods are made by hand and stand in an inventory written by hand.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import pathlib
+import platform
+import typing as t
+
+import pytest
+
+NAMES = ("a", "b")
+#: What openshift gives: any uid, the group 0. The image lets that group write /etc/passwd.
+OF_OPENSHIFT = (1000680000, 0)
+#: Of neither the owner nor the group of /etc/passwd.
+STRANGER = (12345, 12345)
+NSS_WRAPPER = f"/usr/lib/{platform.machine()}-linux-gnu/libnss_wrapper.so"
+
+
+class Workers:
+    """Two pods as hosts of an inventory."""
+
+    def __init__(self, cluster: t.Any, player: t.Any, pods: t.Any, directory: pathlib.Path) -> None:
+        self.uid = -1
+        self._player = player
+        self._pods = pods
+        self._directory = directory
+        self._inventory = directory / "inventory.json"
+        self._kubeconfig = cluster.kubeconfig
+
+    def create(self, identity: tuple[int, int], container: dict[str, t.Any] | None = None, **spec: t.Any) -> None:
+        """Have pods that run under a uid and a group, without anything that root may do."""
+        self.uid, gid = identity
+        context = {"runAsUser": self.uid, "runAsGroup": gid, "allowPrivilegeEscalation": False}
+        own = {"securityContext": {**context, "capabilities": {"drop": ["ALL"]}}}
+        self._pods.create(*NAMES, container={**own, **(container or {})}, **spec)
+        variables = {
+            "ansible_connection": "kubernetes.core.kubectl",
+            "ansible_kubectl_namespace": self._pods.namespace,
+            "ansible_kubectl_kubeconfig": self._kubeconfig,
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "ansible_pipelining": True,
+            "gpufabric_control_interface": "eth0",
+        }
+        self._inventory.write_text(json.dumps({"all": {"hosts": dict.fromkeys(NAMES, {}), "vars": variables}}))
+
+    def shell(self, name: str, command: str) -> str:
+        """What a shell command prints in a pod, without Ansible."""
+        return self._pods.exec(name, "sh", "-c", command).stdout
+
+    def passwd(self) -> list[str]:
+        """The text of each pod's /etc/passwd."""
+        return [self.shell(name, "cat /etc/passwd") for name in NAMES]
+
+    def left(self) -> list[str]:
+        """What runs in each pod and lies in its /tmp."""
+        listing = "ls -A /tmp; for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f 2>/dev/null; echo; done"
+        return [line for name in NAMES for line in self.shell(name, listing).splitlines() if "sshd" in line or "gpu" in line]
+
+    def play(self, playbook: str | list[dict], *arguments: str, **variables: t.Any) -> t.Any:
+        """Run a playbook on the pods."""
+        return self._player.playbook(playbook, "-i", str(self._inventory), *arguments, **variables)
+
+    def role(self, run_id: str) -> t.Any:
+        """Let them reach each other."""
+        play = {"hosts": "all", "gather_facts": False, "roles": ["gpufabric.nccl.key_exchange"]}
+        return self.play([play], gpufabric_run_id=run_id)
+
+    def mpi_run(self, *argv: str, **options: t.Any) -> t.Any:
+        """Run a program on both by mpirun, over the files of the run ``default``."""
+        tasks: list[dict[str, t.Any]] = [
+            {"gpufabric.nccl.sshd_instance": {"interface": "eth0"}, "register": "sshd"},
+            {
+                "gpufabric.nccl.ssh_mesh": {
+                    "peers": "{{ ansible_play_hosts | map('extract', hostvars, 'sshd') | list }}",
+                }
+            },
+            {
+                "gpufabric.nccl.mpi_hostfile": {
+                    "hosts": "{{ ansible_play_hosts | map('extract', hostvars, 'sshd') | map(attribute='address')"
+                    " | map('community.general.dict_kv', 'address') | list }}"
+                },
+                "run_once": True,
+            },
+            {
+                "gpufabric.nccl.mpi_run": {"points": [{"argv": list(argv), **options}], "control_interface": "eth0"},
+                "run_once": True,
+            },
+        ]
+        return self.play([{"hosts": "all", "gather_facts": False, "tasks": tasks}])
+
+    def ssh(self, run_id: str, environment: dict[str, str]) -> list[str]:
+        """The names of the users that the first pod logs in as, by the run's ssh."""
+        directory = f"/tmp/gpufabric-{self.uid}/{run_id}"
+        variables = " ".join(f"{name}={value}" for name, value in environment.items())
+        addresses = self.shell("a", f"sed -n 's/^Host //p' {directory}/ssh/config").split()
+        commands = [f"env {variables} ssh -F {directory}/ssh/config {address} id -un;" for address in addresses]
+        return self.shell("a", "".join(commands)).split()
+
+
+@pytest.fixture
+def workers(cluster: t.Any, cluster_player: t.Any, pods: t.Any, tmp_path: pathlib.Path) -> Workers:
+    return Workers(cluster, cluster_player, pods, tmp_path)
+
+
+def benchmark(workers: Workers, tmp_path: pathlib.Path, *arguments: str) -> t.Any:
+    """Run the playbook bare_metal, with small sizes."""
+    small = {"nccl_benchmark_max_bytes": "4K", "nccl_benchmark_iterations": 2, "report_dir": str(tmp_path / "report")}
+    return workers.play("gpufabric.nccl.bare_metal", *arguments, **small)
+
+
+def passes_with_both(workers: Workers, tmp_path: pathlib.Path) -> dict[str, t.Any]:
+    """Run the whole job on both pods, twice; what sshd_instance returned on the first."""
+    played = benchmark(workers, tmp_path)
+    assert played.returncode == 0, played.output
+    (result,) = json.loads((tmp_path / "report/results.json").read_text())["results"]
+    assert result["verdict"] == "pass"
+    assert sorted(rank["host"] for rank in result["ranks"]) == list(NAMES)
+    again = workers.role("default")
+    assert again.returncode == 0 and again.changed() == [], again.output
+    return again.result("a", "gpufabric.nccl.sshd_instance")
+
+
+def teardown(workers: Workers, **variables: t.Any) -> None:
+    """Remove what a run left, at the cost of one execution in each pod; a second time there is nothing to remove."""
+    played = workers.play("gpufabric.nccl.teardown", **variables)
+    assert played.returncode == 0, played.output
+    assert [len(played.executions(name)) for name in NAMES] == [1, 1]
+    assert len(played.changed()) == len(NAMES)
+    again = workers.play("gpufabric.nccl.teardown", **variables)
+    assert again.returncode == 0 and again.changed() == [], again.output
+
+
+def test_account_is_written_to_passwd_where_the_group_may(workers, tmp_path):
+    workers.create(OF_OPENSHIFT)
+    before = workers.passwd()
+    checked = benchmark(workers, tmp_path, "--check")
+    assert checked.returncode == 0, checked.output
+    assert workers.passwd() == before and workers.left() == []
+
+    sshd = passes_with_both(workers, tmp_path)
+    assert sshd["user"] == f"gpufabric-{workers.uid}" and sshd["environment"] == {}
+    for text, old in zip(workers.passwd(), before):
+        (line,) = [line for line in text.splitlines() if line not in old.splitlines()]
+        assert line.split(":")[:4] == [sshd["user"], "x", str(workers.uid), "0"]
+    assert workers.ssh("default", {}) == [sshd["user"]] * 2
+    teardown(workers)
+    assert workers.passwd() == before and workers.left() == []
+
+
+def test_account_is_given_by_nss_wrapper_where_passwd_may_not_be_written(workers, tmp_path):
+    workers.create(STRANGER)
+    before = workers.passwd()
+    sshd = passes_with_both(workers, tmp_path)
+    assert sshd["user"] == "gpufabric-12345" and sshd["environment"]["LD_PRELOAD"] == NSS_WRAPPER
+    assert workers.passwd() == before
+    # It is there in the sessions, too, and a library of the user's own does not take its place.
+    assert workers.ssh("default", sshd["environment"]) == [sshd["user"]] * 2
+    own = "libc.so.6"
+    played = workers.mpi_run("sh", "-c", "id -un; hostname; echo $LD_PRELOAD", env={"LD_PRELOAD": own})
+    assert played.returncode == 0, played.output
+    (point,) = played.result("a", "gpufabric.nccl.mpi_run")["points"]
+    printed = workers.shell("a", f"cat {point['stdout_path']}").split()
+    assert sorted(printed) == sorted([*NAMES, *["gpufabric-12345", f"{NSS_WRAPPER}:{own}"] * 2])
+    teardown(workers)
+    assert workers.passwd() == before and workers.left() == []
+
+
+def test_one_error_names_both_ways_where_there_is_none(workers, tmp_path, cluster, namespace):
+    hidden = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hidden"}, "data": {"library": ""}}
+    cluster.create(hidden, namespace=namespace)
+    volume = {"name": "hidden", "configMap": {"name": "hidden", "defaultMode": 0}}
+    mount = {"name": "hidden", "mountPath": NSS_WRAPPER, "subPath": "library"}
+    workers.create(STRANGER, container={"volumeMounts": [mount]}, volumes=[volume])
+    before = workers.passwd()
+    for arguments in (("--check",), ()):
+        played = benchmark(workers, tmp_path, *arguments)
+        assert played.returncode == 2
+        failed = [record for record in played.records if record["status"] == "failed"]
+        assert {record["host"] for record in failed} <= set(NAMES) and failed
+        for record in failed:
+            message = record["result"]["msg"]
+            assert message.startswith("uid 12345 has no entry in /etc/passwd") and "\n" not in message
+            assert "RUN chmod g=u /etc/passwd" in message and "apt-get install libnss-wrapper" in message
+    assert workers.passwd() == before and workers.left() == []
+
+
+def test_runs_at_once_have_an_account_each(workers):
+    workers.create(OF_OPENSHIFT)
+    before = workers.passwd()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for played in pool.map(workers.role, ("blue", "green")):
+            assert played.returncode == 0, played.output
+    user = f"gpufabric-{workers.uid}"
+    assert [text.count(f"\n{user}:") for text in workers.passwd()] == [2, 2]
+    teardown(workers, gpufabric_run_id="blue")
+    # The other one still has its own.
+    assert [text.count(f"\n{user}:") for text in workers.passwd()] == [1, 1]
+    assert workers.ssh("green", {}) == [user] * 2
+    teardown(workers, gpufabric_run_id="green")
+    assert workers.passwd() == before and workers.left() == []
+
+
+@pytest.mark.parametrize("user", ["gpufabric-1000680000", "tester"])
+def test_an_account_of_the_image_is_used_where_one_can_log_in(workers, tmp_path, user):
+    workers.create(OF_OPENSHIFT)
+    # Some container engines give the uid an entry themselves, with a shell that runs nothing.
+    shell = "/bin/sh" if user == "tester" else "/sbin/nologin"
+    for name in NAMES:
+        workers.shell(name, f"echo 'tester:x:{workers.uid}:0:a user:/tmp:{shell}' >> /etc/passwd")
+    before = workers.passwd()
+    assert passes_with_both(workers, tmp_path)["user"] == user
+    assert (workers.passwd() == before) is (user == "tester")
+    teardown(workers)
+    assert workers.passwd() == before and workers.left() == []
