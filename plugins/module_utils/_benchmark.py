@@ -253,6 +253,8 @@ def _empty_document() -> dict[str, t.Any]:
         "config": {},
         "ranks": [],
         "rows": [],
+        "lost_rows": 0,
+        "json_output": None,
         "summary": {
             "avg_busbw": None,
             "peak_busbw": None,

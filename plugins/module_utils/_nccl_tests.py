@@ -4,130 +4,154 @@
 
 # Private to the collection: it may change in any release.
 
-"""The output of nccl-tests, and of the collection's own program that prints the same, as result documents.
+"""The output of nccl-tests and rccl-tests, and of the collection's own program that prints the same, as result documents.
 
-Read is the table that nccl-tests prints since version 2.13. Sizes are in bytes, times in microseconds, bandwidths
-in GB/s (10^9 bytes a second), as printed.
+Read is the text of every version since 2018 and the JSON of ``-J`` and ``-Z json``, out of logs that hold much else. Nothing is
+made up: a row that is not all there is counted in ``lost_rows``, and the document is not complete then. Sizes are in bytes, times
+in microseconds, bandwidths in GB/s (10^9 bytes a second), as printed.
 """
 
 from __future__ import annotations
 
+import codecs
 import collections
-import math
+import itertools
 import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests_document import (
+    PLACEMENTS,
+    RESULT_SCHEMA,
+    Test,
+    add_problems,
+    listing,
+    mpi_missing,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests_json import (
+    foreign_name,
+    is_document,
+    read_json,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests_lines import BLOCK, is_candidate, lines_of
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests_text import TABLE, TextReader, parse_row
 from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
 
-RESULT_SCHEMA = "gpufabric.nccl/result/v1"
+__all__ = [
+    "PLACEMENTS",
+    "RESULTS_SCHEMA",
+    "RESULT_SCHEMA",
+    "add_problems",
+    "overall_verdict",
+    "parse_file",
+    "parse_results",
+    "parse_row",
+    "placement_problems",
+    "results_object",
+]
+
 RESULTS_SCHEMA = "gpufabric.nccl/results/v1"
 
 #: From best to worst.
 VERDICTS = ("pass", "unchecked", "incomplete", "fail")
 
-COLUMNS = ("size", "count", "type", "redop", "root", *("time", "algbw", "busbw", "#wrong") * 2)
-
-#: The two halves of a row, as the document and as people call them.
-PLACEMENTS = {"out_of_place": "out-of-place", "in_place": "in-place"}
-_TYPES = (
-    *("int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16"),
-    *("fp8_e4m3", "fp8_e5m2", "f8e4m3", "f8e5m2"),
+#: What programs print that measure something alike. Their numbers are not comparable, so they are refused by their names.
+_OTHER_PROGRAMS = {
+    "the OSU micro-benchmarks": re.compile(r"# OSU \S"),
+    "the Intel MPI benchmarks": re.compile(r"Intel\(R\) MPI Benchmarks|#bytes +#repetitions +t"),
+    "perftest (ib_write_bw and the like)": re.compile(r"#bytes +#iterations"),
+    "nccom-test of AWS Neuron": re.compile(r"size\(B\)\s+count\(elems\)"),
+    "hccl_test of Ascend": re.compile(r"data_size\(Bytes\)|alg_bandwidth\(GB/s\)"),
+    "the communication benchmark of DeepSpeed": re.compile(r"Throughput \(Gbps\)\s+BusBW"),
+    "the PARAM benchmarks": re.compile(r"COMMS-RES"),
+    "nvbandwidth": re.compile(r"nvbandwidth Version"),
+    "p2pBandwidthLatencyTest": re.compile(r"P2P \(Peer-to-Peer\) GPU Bandwidth Latency Test"),
+    "ucx_perftest": re.compile(r"\| +overhead \(usec\)|\[thread 0\]"),
+    "fi_pingpong or fabtests": re.compile(r"bytes +#sent +#ack"),
+    "iperf3": re.compile(r"Connecting to host \S+, port \d"),
+    "nccl-tests' device API latency test": re.compile(r"GIN .{0,20}[Ll]atency"),
+}
+#: No word of theirs is in most lines, and the search for it costs little.
+_HINT = re.compile(
+    r"OSU|Intel\(R\)|#bytes|size\(B|data_size|Throughput|COMMS-RES|nvbandwidth|P2P \(|overhead|thread 0|#sent|Connecting|GIN "
 )
 
-# Digits are bounded, because a torn log may hold any number of them and Python refuses to convert the longest.
-_NUMBER = r"\d{1,19}(?:\.\d{0,19})?(?:e[+-]?\d{1,2})?"
-_HALF = rf" ({_NUMBER}) ({_NUMBER}) ({_NUMBER}) ({_NUMBER}|N/A)"
-_ROW = re.compile(rf"(\d{{1,19}}) (\d{{1,19}}) ([a-z]\w*) ([a-z]\w*) (-?\d{{1,9}}){_HALF}{_HALF}\Z")
-_ROW_BEGIN = re.compile(rf"\d\s+\d+\s+(?:{'|'.join(_TYPES)})\b")
-_TAG = re.compile(r"\[[\w.@-]+,\d+\]<std(?:out|err)>:")
 
-# The lines of a test other than rows, in the order in which they are printed.
-_LINES = {
-    "version": re.compile(r"(nccl-tests|rccl-tests|gpufabric-cpu) version (\S+)(?:.* nccl-library=(\d{1,9}))?"),
-    "starting": re.compile(r"Collective test starting: (?:\S*/)?(\S+)"),
-    "banner": re.compile(r"nThread +\d+ +nGpus +\d+ .*"),
-    "rank": re.compile(
-        r"Rank +(\d{1,9})(?: +Group +(\d{1,9}))? +Pid +(\d{1,19}) +on +(\S+) +device +(\d{1,9}) +\[([^]]*)\] *(.*)"
-    ),
-    "header": re.compile(r"(?:size|bytes) .*\bbusbw\b.*"),
-    "out_of_bounds": re.compile(r"Out of bounds values *: *(\d{1,19}) +(OK|FAILED)"),
-    "average": re.compile(rf"Avg bus bandwidth *: *({_NUMBER})(?: +(OK|FAILED))? *\Z"),
-}
-_LIBRARY = re.compile(r"\b[NR]CCL version *:? *(\d\S*)")
-_RCCL_TESTS = re.compile(r"rccl-tests: Version (\S+)")
-_SETTING = re.compile(r"(nThread|nGpus|minBytes|maxBytes|step|warmup iters|agg iters|iters|validation|graph):? +(\S+)")
-_CONFIG_KEYS = {
-    "nThread": "nthreads",
-    "nGpus": "ngpus",
-    "minBytes": "minbytes",
-    "maxBytes": "maxbytes",
-    "step": "step",
-    "warmup iters": "warmup_iters",
-    "iters": "iters",
-    "agg iters": "agg_iters",
-    "validation": "validation",
-    "graph": "graph",
-}
+class _Input:
+    """Reads the lines of a text, and remembers what else it is when it is no output of nccl-tests."""
 
-_ORDER = {kind: index for index, kind in enumerate([*_LINES, "row"])}
-_TABLE = _ORDER["header"]
+    def __init__(self) -> None:
+        self.reader = TextReader()
+        self.other: str | None = None
+
+    def read(self, line: str, whole: bool = True) -> None:
+        """Take one line."""
+        if not self.reader.tests and self.other is None and _HINT.search(line):
+            self.other = next(
+                (f"the output of {name}" for name, mark in _OTHER_PROGRAMS.items() if mark.search(line)), None
+            )
+        if not self.reader.tests and self.other is None and line.lstrip().startswith("{"):
+            self.other = foreign_name(line)
+        self.reader.read(line, whole)
+
+    def documents(self) -> list[dict[str, t.Any]]:
+        """The documents of all tests. Raises GpufabricError where there is none."""
+        tests = self.reader.finish()
+        if self.reader.unknown and not any(test.rows for test in tests):
+            columns = self.reader.unknown[0]
+            raise GpufabricError(
+                f"the table has {len(columns.split())} columns ({columns[:300]}), which are not those of any nccl-tests"
+                + (f"; it looks like {self.other}" if self.other else "")
+            )
+        return _documents(tests, self.other)
 
 
 def parse_results(lines: t.Iterable[str]) -> list[dict[str, t.Any]]:
     """The tests in a text as result documents, in their order.
 
-    ``lines`` is read once and not kept. Raises GpufabricError where there is no test, or one in a layout that is not read.
+    ``lines`` is read once and not kept, and may be the lines of a JSON file. Raises GpufabricError where there is no test.
     """
-    tests: list[_Test] = []
-    for line in lines:
-        text = _clean(line)
-        kind, match = _kind_of(text)
-        if match is not None:
-            if _begins_test(kind, match, tests):
-                tests.append(_Test())
-            if tests:
-                tests[-1].read(kind, match)
-        elif tests:
-            tests[-1].read_other(text)
-    if not tests:
-        raise GpufabricError(
-            "the text holds no output of nccl-tests: neither its first lines nor the header of its table were found"
-        )
-    documents = [test.document() for test in _join_separate_runs(tests)]
-    return _with_lone_hosts(documents)
-
-
-def parse_row(line: str) -> dict[str, t.Any] | None:
-    """One row of the table; None for a line that is not a whole row."""
-    match = _ROW.match(" ".join(_clean(line).split()))
-    if match is None:
-        return None
-    size, count, kind, redop, root = match.groups()[:5]
-    row: dict[str, t.Any] = {"size": int(size), "count": int(count), "type": kind, "redop": redop, "root": int(root)}
-    for index, placement in enumerate(PLACEMENTS):
-        time, algbw, busbw, wrong = match.groups()[5 + 4 * index : 9 + 4 * index]
-        row[placement] = {
-            "time_us": float(time),
-            "algbw": float(algbw),
-            "busbw": float(busbw),
-            # N/A is a value that was not checked. A large number is printed rounded, as 1.31072e+08.
-            "wrong": None if wrong == "N/A" else int(wrong) if wrong.isdigit() else int(float(wrong)),
-        }
-    return row
-
-
-def add_problems(document: t.Mapping[str, t.Any], problems: t.Iterable[Problem]) -> dict[str, t.Any]:
-    """The document with the problems that it does not have yet, and the verdict that follows."""
-    known = document["problems"]
-    entries = [*known, *(entry for entry in (problem.as_dict() for problem in problems) if entry not in known)]
-    if any(entry["severity"] == "error" for entry in entries):
-        verdict = "fail"
-    elif not document["complete"]:
-        verdict = "incomplete"
+    lines = iter(lines)
+    head = ""
+    for head in lines:
+        head = head.lstrip("\ufeff")
+        if head.strip():
+            break
+    if is_document(head) or head.strip() in ("{", "[", "[{"):
+        # Of a file that somebody has formatted the first lines tell nothing.
+        first = [head, *(line for _number, line in zip(range(4), lines))]
+        if is_document("".join(first)):
+            return _documents(read_json(itertools.chain(first, lines)), None)
+        lines = itertools.chain(first, lines)
     else:
-        verdict = "pass" if document["summary"]["checked"] else "unchecked"
-    return {**document, "problems": entries, "verdict": verdict}
+        lines = itertools.chain([head], lines)
+    text = _Input()
+    before, terminated = None, False
+    for line in lines:
+        if before is not None:
+            text.read(before)
+        terminated = terminated or line.endswith("\n")
+        before = line if is_candidate(line) else None
+    if before is not None:
+        text.read(before, before.endswith("\n") or not terminated)
+    return text.documents()
+
+
+def parse_file(path: str) -> list[dict[str, t.Any]]:
+    """The same of a file, which is read in blocks and never held as a whole. Raises OSError too."""
+    with open(path, "rb") as file:
+        head = file.read(4096)
+        file.seek(0)
+        encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+        if encoding == "utf-16":
+            # What PowerShell writes.
+            return parse_results(codecs.getreader(encoding)(file, errors="replace"))
+        if is_document(head.decode(encoding, errors="replace")):
+            return _documents(read_json(_decoded(file)), None)
+        text = _Input()
+        for line, whole in lines_of(file):
+            text.read(line, whole)
+        return text.documents()
 
 
 def overall_verdict(documents: t.Iterable[t.Mapping[str, t.Any]]) -> str:
@@ -152,10 +176,10 @@ def placement_problems(
     if separate_runs:
         return separate_runs
     hosts = list(dict.fromkeys(_short(rank["host"]) for rank in ranks))
-    listing = _listing(
+    listed = listing(
         f"{count} on {host}" for host, count in collections.Counter(_short(r["host"]) for r in ranks).items()
     )
-    evidence = f"ranks listed: {listing or 'none'}; expected: {expected_ranks}"
+    evidence = f"ranks listed: {listed or 'none'}; expected: {expected_ranks}"
     if not ranks:
         return [
             Problem(
@@ -168,7 +192,7 @@ def placement_problems(
         ]
     if len(ranks) < expected_ranks and _process_count(ranks) == 1:
         return [
-            _mpi_missing(f"one process with {len(ranks)} of {expected_ranks} ranks ran alone on {hosts[0]}", evidence)
+            mpi_missing(f"one process with {len(ranks)} of {expected_ranks} ranks ran alone on {hosts[0]}", evidence)
         ]
     problems = []
     if len(ranks) != expected_ranks:
@@ -191,9 +215,9 @@ def placement_problems(
         else:
             cause = f"{len(hosts) - len(unexpected)} of {wanted} hosts took part."
         if missing:
-            cause += f" Missing: {_listing(missing)}."
+            cause += f" Missing: {listing(missing)}."
         if unexpected or len(hosts) > wanted:
-            cause += f" Not expected: {_listing(unexpected or hosts)}."
+            cause += f" Not expected: {listing(unexpected or hosts)}."
         problems.append(
             Problem(
                 id="hosts-differ",
@@ -208,283 +232,37 @@ def placement_problems(
     return problems
 
 
-class _Test:
-    """What was read of one test."""
-
-    def __init__(self) -> None:
-        self.stage = 0
-        self.tool: dict[str, str | None] = {"name": "nccl-tests", "version": None, "nccl_version": None}
-        self.collective: str | None = None
-        self.config: dict[str, t.Any] = dict.fromkeys(_CONFIG_KEYS.values())
-        self.ranks: list[dict[str, t.Any]] = []
-        self.rows: list[dict[str, t.Any]] = []
-        self.has_header = False
-        self.lost_rows = 0
-        self.lost_evidence = ""
-        self.bounds: list[tuple[int, bool]] = []
-        self.averages: list[tuple[float, bool]] = []
-
-    def read(self, kind: str, match: t.Any) -> None:
-        """Take one line of the output."""
-        # A row without a header above it may be anybody's line.
-        if kind != "row" or self.has_header:
-            self.stage = max(self.stage, _ORDER[kind])
-        if kind == "version":
-            name, self.tool["version"], library = match.groups()
-            self.tool["name"] = "cpu" if name == "gpufabric-cpu" else name
-            self.tool["nccl_version"] = _library_version(library)
-        elif kind == "starting":
-            self.collective = _collective(match.group(1))
-        elif kind == "banner":
-            self.config.update(_config(match.group(0)))
-        elif kind == "rank":
-            self.ranks.append(_rank(match))
-        elif kind == "header":
-            _check_columns(match.group(0).split())
-            self.has_header = True
-            self.lost_rows = 0
-        elif kind == "out_of_bounds":
-            self.bounds.append((int(match.group(1)), match.group(2) == "OK"))
-        elif kind == "average":
-            self.averages.append((float(match.group(1)), match.group(2) != "FAILED"))
-        else:
-            row = parse_row(match.string) if self.has_header else None
-            if row is not None:
-                self.rows.append(row)
-            else:
-                self.lost_rows += 1
-                self.lost_evidence = self.lost_evidence or match.string[:200]
-
-    def read_other(self, text: str) -> None:
-        """Take a line that is not the benchmark's table: NCCL's own, or anybody's."""
-        if self.tool["nccl_version"] is None and "CCL version" in text:
-            match = _LIBRARY.search(text)
-            self.tool["nccl_version"] = match.group(1) if match else None
-        match = _RCCL_TESTS.match(text)
-        if match:
-            self.tool.update(name="rccl-tests", version=match.group(1))
-
-    @property
-    def runs(self) -> int:
-        """How many programs printed this: each has one rank 0 and one summary."""
-        return max(1, sum(rank["rank"] == 0 for rank in self.ranks), len(self.bounds))
-
-    def document(self) -> dict[str, t.Any]:
-        """The result document."""
-        problems = self._problems()
-        whole = not {"output-cut", "rows-lost", "average-differs", "mpi-missing"} & {problem.id for problem in problems}
-        document = {
-            "schema": RESULT_SCHEMA,
-            "tool": self.tool,
-            "collective": self.collective or _derived_collective(self.rows, len(self.ranks)),
-            "complete": whole,
-            "config": self.config,
-            "ranks": self.ranks,
-            "rows": self.rows,
-            "summary": self._summary(),
-            "points": {},
-            "env": {},
-            "host_count": len({rank["host"] for rank in self.ranks}),
-            "rank_count": len(self.ranks),
-            "problems": [],
-            "verdict": "",
-        }
-        return add_problems(document, problems)
-
-    def _summary(self) -> dict[str, t.Any]:
-        halves = [(row[placement], row["size"]) for row in self.rows for placement in PLACEMENTS]
-        wrong = [half["wrong"] for half, size in halves if half["wrong"] is not None]
-        peak: tuple[float | None, int | None] = (None, None)
-        # The bandwidths of separate runs are not those of the hosts together.
-        if halves and self.runs == 1:
-            peak = max((half["busbw"], size) for half, size in halves)
-        return {
-            "avg_busbw": self.averages[0][0] if self.averages and self.runs == 1 else None,
-            "peak_busbw": peak[0],
-            "peak_size": peak[1],
-            "wrong": sum(wrong) if wrong else None,
-            "checked": bool(wrong),
-            "out_of_bounds": sum(count for count, okay in self.bounds) if self.bounds else None,
-        }
-
-    def _problems(self) -> list[Problem]:
-        problems = []
-        if self.runs > 1:
-            hosts = _listing(dict.fromkeys(rank["host"] for rank in self.ranks)) or "unknown hosts"
-            problems.append(
-                _mpi_missing(
-                    f"{self.runs} separate runs on {hosts}, their lines mixed",
-                    f"rank 0 is listed {sum(rank['rank'] == 0 for rank in self.ranks)} times, the summary {len(self.bounds)} times",
-                )
-            )
-        else:
-            problems += self._missing_lines()
-        problems += self._wrong_values()
-        if any(not okay for value, okay in self.averages):
-            problems.append(
-                Problem(
-                    id="average-below-minimum",
-                    severity="error",
-                    cause="The average bus bandwidth is below 0.9 times NCCL_TESTS_MIN_BW.",
-                    cure="Compare the rows with those of an earlier run to see which sizes are slow.",
-                    evidence=f"Avg bus bandwidth: {self.averages[0][0]:g} FAILED",
-                )
-            )
-        return problems
-
-    def _missing_lines(self) -> t.Iterator[Problem]:
-        if self.lost_rows:
-            yield Problem(
-                id="rows-lost",
-                severity="warning",
-                cause=f"Rows of the table that are torn and were left out: {self.lost_rows}.",
-                cure="Keep NCCL's log out of the program's output: set NCCL_DEBUG_FILE, or NCCL_DEBUG to VERSION or WARN."
-                " Where the output ends early, its last row is torn too.",
-                evidence=self.lost_evidence,
-            )
-        numbers = {rank["rank"] for rank in self.ranks}
-        if numbers and len(numbers) != max(numbers) + 1:
-            yield Problem(
-                id="ranks-lost",
-                severity="warning",
-                cause=f"The list of ranks has gaps: {len(numbers)} are listed, the highest is {max(numbers)}.",
-                cure="The counts of hosts and ranks are too low. Read the program's own output, not an excerpt.",
-                evidence="",
-            )
-        if not self.bounds or not self.averages:
-            last = f"the last whole row is of {self.rows[-1]['size']} bytes" if self.rows else "there is no row"
-            yield Problem(
-                id="output-cut",
-                severity="warning",
-                cause="The output ends before the program's summary.",
-                cure="Read the end of the output and the error output: the program was ended, or failed, before it was done.",
-                evidence=last,
-            )
-            return
-        busbw = [row[placement]["busbw"] for row in self.rows for placement in PLACEMENTS]
-        mean = sum(busbw) / len(busbw) if busbw else 0.0
-        printed = self.averages[0][0]
-        # Rows are printed with two decimals, the average with six digits.
-        if not math.isclose(mean, printed, rel_tol=1e-4, abs_tol=0.006):
-            yield Problem(
-                id="average-differs",
-                severity="warning",
-                cause="The printed average is not the mean of the rows, so rows are missing or altered.",
-                cure="Read the program's own output, not an excerpt of it.",
-                evidence=f"Avg bus bandwidth: {printed:g}; mean of {len(self.rows)} rows: {mean:g}",
-            )
-
-    def _wrong_values(self) -> t.Iterator[Problem]:
-        found = [
-            f"{row[placement]['wrong']} at size {row['size']} {name}"
-            for row in self.rows
-            for placement, name in PLACEMENTS.items()
-            if row[placement]["wrong"]
-        ]
-        if found or any(not okay for value, okay in self.bounds):
-            yield Problem(
-                id="wrong-values",
-                severity="error",
-                cause="The collective delivered wrong values.",
-                cure="Run the test on each host alone, then on pairs, to find the machine or link that corrupts data; look for"
-                " ECC and Xid errors of its GPUs.",
-                evidence=_listing(found) or f"Out of bounds values: {self.bounds[0][0]} FAILED",
-            )
-
-
-def _clean(line: str) -> str:
-    """A line without mpirun's tags and the leading ``#``."""
-    return (_TAG.sub(" ", line) if "<std" in line else line).strip().lstrip("# \t")
-
-
-def _kind_of(text: str) -> tuple[str, t.Any]:
-    for kind, pattern in _LINES.items():
-        match = pattern.match(text)
-        if match:
-            return kind, match
-    return "row", _ROW_BEGIN.search(text)
-
-
-def _begins_test(kind: str, match: t.Any, tests: t.Sequence[_Test]) -> bool:
-    """Whether a line is the first of a test.
-
-    Not where the same line was the last one: programs without MPI, started as one, print each line several times.
-    """
-    if _ORDER[kind] > _TABLE:
-        return False
+def _documents(tests: t.Sequence[Test], other: str | None) -> list[dict[str, t.Any]]:
     if not tests:
-        return True
-    return tests[-1].stage > _ORDER[kind] and (kind != "rank" or match.group(1) == "0")
-
-
-def _check_columns(columns: t.Sequence[str]) -> None:
-    if tuple(columns) != COLUMNS:
+        if other:
+            raise GpufabricError(f"the text holds no output of nccl-tests, but {other}")
         raise GpufabricError(
-            f"the table has {len(columns)} columns ({' '.join(columns)[:300]});"
-            f" this version reads the {len(COLUMNS)} of nccl-tests 2.13 and later ({' '.join(COLUMNS)})"
+            "the text holds no output of nccl-tests: neither its first lines nor the header of its table were found"
         )
+    return _with_lone_hosts([test.document() for test in _join_separate_runs(tests)])
 
 
-def _collective(program: str) -> str:
-    """``all_reduce`` of ``all_reduce_perf``, ``all_reduce_perf_mpi`` and ``all_reduce_cpu``."""
-    return re.sub(r"_(?:perf|cpu)(?:_\w+)?\Z", "", program)
-
-
-def _derived_collective(rows: t.Sequence[t.Mapping[str, t.Any]], rank_count: int) -> str | None:
-    """``all_reduce`` where nothing names the collective but its bus bandwidth does, being 2(n-1)/n of algbw.
-
-    That of every other collective is at most algbw; of 2 ranks all are alike.
-    """
-    half = max((row["out_of_place"] for row in rows), key=lambda half: half["algbw"], default=None)
-    if half is None or rank_count < 3 or half["algbw"] < 1:
-        return None
-    return "all_reduce" if half["busbw"] > 1.1 * half["algbw"] else None
-
-
-def _config(banner: str) -> dict[str, t.Any]:
-    config: dict[str, t.Any] = {}
-    for label, value in _SETTING.findall(banner):
-        if label == "step":
-            config["step"] = value
-        elif re.match(r"-?\d{1,19}\Z", value):
-            config[_CONFIG_KEYS[label]] = int(value)
-    return config
-
-
-def _rank(match: t.Any) -> dict[str, t.Any]:
-    number, group, pid, host, device, bus_id, name = match.groups()
-    return {
-        "rank": int(number),
-        "group": None if group is None else int(group),
-        "pid": int(pid),
-        "host": host,
-        "device": int(device),
-        "bus_id": bus_id,
-        "name": name.strip(),
-    }
-
-
-def _library_version(number: str | None) -> str | None:
-    """``2.16.5`` of ``21605``; up to 2.8 the number had one digit less (``2804``)."""
-    if not number:
-        return None
-    value = int(number)
-    major = 10000 if value >= 10000 else 1000
-    return f"{value // major}.{value % major // 100}.{value % 100}"
+def _decoded(file: t.IO[bytes]) -> t.Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+    while True:
+        block = file.read(BLOCK)
+        yield decoder.decode(block, final=not block)
+        if not block:
+            return
 
 
 def _process_count(ranks: t.Iterable[t.Mapping[str, t.Any]]) -> int:
     return len({(rank["host"], rank["pid"]) for rank in ranks})
 
 
-def _join_separate_runs(tests: t.Sequence[_Test]) -> list[_Test]:
+def _join_separate_runs(tests: t.Sequence[Test]) -> list[Test]:
     """Put together what programs without MPI printed side by side: first lines of each, then the rows of all."""
-    joined: list[_Test] = []
+    joined: list[Test] = []
     for test in tests:
         before = joined[-1] if joined else None
         if (
             before is not None
-            and before.stage <= _TABLE
+            and before.stage <= TABLE
             and _process_count(before.ranks) == 1
             and (before.collective, before.config) == (test.collective, test.config)
         ):
@@ -510,28 +288,13 @@ def _with_lone_hosts(documents: list[dict[str, t.Any]]) -> list[dict[str, t.Any]
             severity="warning",
             cause=f"{len(indexes)} tests with the same settings ran alone, each on one of {len(hosts)} hosts.",
             cure="If mpirun started them as one test, the program was built without MPI: build nccl-tests with MPI=1.",
-            evidence=_listing(hosts),
+            evidence=listing(hosts),
         )
         for index in indexes:
             documents[index] = add_problems(documents[index], [problem])
     return documents
 
 
-def _mpi_missing(what: str, evidence: str) -> Problem:
-    return Problem(
-        id="mpi-missing",
-        severity="error",
-        cause=f"The program was built without MPI, or with another MPI than mpirun's: {what}.",
-        cure="Build nccl-tests with MPI=1 and MPI_HOME set to the Open MPI that mpirun is of.",
-        evidence=evidence,
-    )
-
-
 def _short(host: str) -> str:
     """A host's name as nccl-tests prints it: without its domain."""
     return host.split(".")[0].lower()
-
-
-def _listing(items: t.Iterable[str], most: int = 8) -> str:
-    items = list(items)
-    return ", ".join(items[:most]) + (f" and {len(items) - most} more" if len(items) > most else "")

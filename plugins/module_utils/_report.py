@@ -129,13 +129,19 @@ def _cells(row: t.Mapping[str, t.Any], varying: t.Sequence[str]) -> list[str]:
     cells = [format_size(row["size"]), *(str(row[name]) for name in varying)]
     for placement in PLACEMENTS:
         half = row[placement]
+        if half is None:
+            # Not measured.
+            cells += ["-"] * len(_MEASURES)
+            continue
         wrong = "N/A" if half["wrong"] is None else str(half["wrong"])
         cells += [_time(half["time_us"]), f"{half['algbw']:.2f}", f"{half['busbw']:.2f}", wrong]
     return cells
 
 
-def _time(microseconds: float) -> str:
-    """Five digits or so, as nccl-tests prints times."""
+def _time(microseconds: float | None) -> str:
+    """Five digits or so, as nccl-tests prints times; nothing where the output tells none."""
+    if microseconds is None:
+        return "-"
     decimals = 2 if microseconds < 1000 else 1 if microseconds < 10000 else 0
     return f"{microseconds:.{decimals}f}"
 
@@ -147,7 +153,7 @@ def _row_settings(rows: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[str], l
         values = {row[name] for row in rows}
         if len(values) > 1:
             varying.append(name)
-        elif values and not values <= {"none", -1}:
+        elif values and not values <= {"none", -1, None}:
             value = values.pop()
             common.append(f"root {value}" if name == "root" else str(value))
     return common, varying

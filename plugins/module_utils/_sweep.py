@@ -165,7 +165,7 @@ def limit_time(points: t.Sequence[Point], durations: t.Mapping[str, float], seco
     numbers: collections.Counter[_Kind] = collections.Counter()
     for index, point in enumerate(left):
         numbers[_kind(point)] += 1
-        needed, uncertainty, _ = pace.total(numbers)
+        needed, uncertainty = pace.total(numbers)[:2]
         if needed + uncertainty > seconds:
             return left[:index]
     return left

@@ -10,9 +10,16 @@ module: nccl_result
 short_description: Read the output of nccl-tests into result documents
 version_added: 0.1.0
 description:
-  - Reads what nccl-tests 2.13 and later printed, or the collection's own CPU program, and returns each test as one document.
-  - A run that stopped half-way keeps the rows that it has. Rows that are torn, for example by NCCL's own log, are counted and
-    left out, never guessed.
+  - Reads what nccl-tests and rccl-tests print, of any version since 2018, or the collection's own CPU program, and returns each
+    test as one document. It also reads the JSON of nccl-tests' C(-J), of any version and also where the file ends early, and of
+    rccl-tests' C(-Z json).
+  - The table may be in a log with much else in it, such as that of C(NCCL_DEBUG), and with the labels of mpirun, srun, kubectl or
+    Ray on its lines. Several tests in one log are several documents.
+  - A run that stopped half-way keeps the rows that it has. A row that NCCL's own log tore is put together where that can be done
+    in one way only; else it is counted in C(lost_rows), and nothing is ever guessed. The printed average is compared with the rows,
+    so that rows that are missing without a trace are noticed.
+  - Output of other programs that looks alike, such as the OSU micro-benchmarks, is refused by its name.
+  - Of the environment in a file of C(-J) only settings are kept that cannot hold secrets, by a list of names.
   - The task does not fail for what the benchmark found, unless O(fail_on) says so.
 author:
   - gpufabric contributors (@gpufabric)
@@ -30,7 +37,8 @@ attributes:
 options:
   src:
     description:
-      - Path of a file on the host that holds the output.
+      - Path of a file on the host that holds the output. It is read in blocks, and memory does not grow with it.
+      - What it is, text or JSON, is told by its content; nccl-tests names a file of C(-J) V(out.json.0) where V(out.json) exists.
       - Exactly one of O(src) and O(text) is required.
     type: path
   text:
@@ -83,6 +91,10 @@ result:
   description:
     - The first of RV(results).
     - Sizes are in bytes, times in microseconds, bandwidths in GB/s (10^9 bytes a second).
+    - C(rows) holds V(null) for a half that was not measured, such as of C(-O), and for C(wrong) where values were not checked.
+      Versions before 2.13 print the greatest difference, C(error), instead of how many values are wrong. With C(-C) there is
+      C(cpu_time_us) instead of C(time_us). C(extra) of a row or half holds further columns by their printed names.
+    - C(lost_rows) is how many rows could not be put together, and C(json_output) where nccl-tests wrote its JSON to.
   returned: when the output could be read
   type: dict
   sample:
@@ -112,7 +124,9 @@ result:
         root: -1
         out_of_place: {time_us: 2745.2, algbw: 48.89, busbw: 48.89, wrong: 0}
         in_place: {time_us: 2750.1, algbw: 48.8, busbw: 48.8, wrong: 0}
+    lost_rows: 0
     summary: {avg_busbw: 48.845, peak_busbw: 48.89, peak_size: 134217728, wrong: 0, checked: true, out_of_bounds: 0}
+    json_output: null
     points: {}
     env: {}
     host_count: 2
@@ -141,6 +155,7 @@ problems:
   sample: []
 """
 
+import io
 import json
 import os
 import typing as t
@@ -148,14 +163,17 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results, results_object
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import (
+    parse_file,
+    parse_results,
+    results_object,
+)
 
 
-def parse_file(path: str) -> list[dict[str, t.Any]]:
-    """The documents of a file, which is read line by line. Raises GpufabricError."""
+def documents_of(path: str) -> list[dict[str, t.Any]]:
+    """The documents of a file. Raises GpufabricError."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as lines:
-            return parse_results(lines)
+        return parse_file(path)
     except OSError as error:
         raise OptionError("src", path, f"a file on this host that can be read ({error.strerror})") from error
 
@@ -192,7 +210,7 @@ def main() -> None:
     src, dest = module.params["src"], module.params["dest"]
     result: dict[str, t.Any] = {"changed": False}
     try:
-        documents = parse_results(module.params["text"].splitlines()) if src is None else parse_file(src)
+        documents = parse_results(io.StringIO(module.params["text"])) if src is None else documents_of(src)
         documents = [{**document, "points": module.params["points"]} for document in documents]
         outcome = results_object(documents)
         if dest is not None:

@@ -8,7 +8,8 @@ import pathlib
 
 import pytest
 
-OUTPUT = (pathlib.Path(__file__).parents[1] / "unit" / "fixtures" / "alltoall_cpu.txt").read_text()
+FIXTURES = pathlib.Path(__file__).parents[1] / "unit" / "fixtures"
+OUTPUT = (FIXTURES / "alltoall_cpu.txt").read_text()
 
 
 @pytest.fixture
@@ -36,3 +37,11 @@ def test_bad_input_is_one_line_and_changes_nothing(nodes, output):
     for result, (_options, message) in zip(results, cases):
         assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
     assert nodes.state("g1") == before
+
+
+def test_every_format_is_read_on_a_node(nodes):
+    """Text and JSON, with the Python of the node."""
+    names = ["torn-pieces.txt", "2018.txt", "rccl-hipevt-15-columns.txt", "json-1-misspelt.json", "rccl-reporter.json"]
+    texts = [(FIXTURES / "nccl_tests" / name).read_text(encoding="utf-8") for name in names]
+    for result in nodes.modules([("nccl_result", {"text": text}) for text in texts]):
+        assert result["verdict"] == "pass" and result["result"]["complete"] and result["result"]["rows"]

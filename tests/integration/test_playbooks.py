@@ -18,7 +18,7 @@ from conftest import Nodes, Played
 
 DOCUMENT_KEYS = {
     *("schema", "tool", "collective", "complete", "config", "ranks", "rows", "summary", "points", "env"),
-    *("host_count", "rank_count", "problems", "verdict"),
+    *("host_count", "rank_count", "problems", "verdict", "lost_rows", "json_output"),
 }
 START_SSHD = "gpufabric.nccl.key_exchange : Start a private sshd on every worker"
 MESH = "gpufabric.nccl.key_exchange : Let every worker reach every other"
@@ -192,6 +192,7 @@ def test_a_launch_that_fails_says_why(nodes, first, tmp_path):
 def test_nothing_is_left_after_teardown(nodes, first):
     played = nodes.playbook("gpufabric.nccl.teardown")
     assert played.returncode == 0, played.output
+    assert {node: len(played.executions(node)) for node in nodes.names} == dict.fromkeys(nodes.names, 1)
     assert differences(nodes, first.before) == []
     again = nodes.playbook("gpufabric.nccl.teardown")
     assert again.returncode == 0 and again.changed() == []

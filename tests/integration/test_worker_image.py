@@ -104,7 +104,7 @@ def key(secret: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
 def start(nodes: t.Any, secret: pathlib.Path, key: pathlib.Path) -> t.Iterator[t.Callable[..., Worker]]:
     """Starts workers beside the nodes, which have the networks; all are removed at the end."""
     network = f"gpufabric-{nodes.run_id}-control"
-    subnet = next(iter(nodes.addresses.values())).rpartition(".")[0]
+    subnet = nodes.addresses[nodes.names[0]].rpartition(".")[0]
     numbers = itertools.count(200)
     started = []
 

@@ -11,9 +11,9 @@ import pathlib
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import (
-    COLUMNS,
     add_problems,
     overall_verdict,
+    parse_file,
     parse_results,
     parse_row,
     placement_problems,
@@ -49,6 +49,7 @@ def alone(host, pid=4000, ranks=1):
     return "\n".join([*lines, HEADER]) + "\n"
 
 
+LOG = "g1:4000:4100 [0] NCCL INFO x"
 ALONE_ROW = "   8   2   float   sum   -1   3.45   0.00   0.00   0   0.13   0.06   0.00   0\n"
 ALONE_END = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0\n"
 
@@ -56,8 +57,8 @@ ALONE_END = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0\n"
 def test_whole_document():
     document = parse_one(NCCL)
     assert list(document) == [
-        "schema", "tool", "collective", "complete", "config", "ranks", "rows", "summary", "points", "env",
-        "host_count", "rank_count", "problems", "verdict",
+        "schema", "tool", "collective", "complete", "config", "ranks", "rows", "lost_rows", "summary", "json_output",
+        "points", "env", "host_count", "rank_count", "problems", "verdict",
     ]  # fmt: skip
     assert document["schema"] == "gpufabric.nccl/result/v1"
     assert document["tool"] == {"name": "nccl-tests", "version": "2.17.6", "nccl_version": "2.28.7"}
@@ -159,8 +160,7 @@ def test_both_summary_lines_are_needed(line):
     "torn",
     [
         LAST_ROW[:-20],
-        LAST_ROW + "g1:4000:4100 [0] NCCL INFO x",
-        LAST_ROW[:40] + "g1:4000:4100 [0] NCCL INFO x\n" + LAST_ROW[40:],
+        LAST_ROW + "3x:4000:4100 [0] NCCL INFO x",
         LAST_ROW.replace("346.97", "nan"),
         LAST_ROW.replace("268435456", "9" * 5000),
     ],
@@ -200,27 +200,67 @@ def test_rank_that_is_listed_late_begins_no_test():
 
 
 @pytest.mark.parametrize(
-    ("columns", "found"),
+    "columns",
     [
-        ("bytes N type op time algbw busbw res time algbw busbw res", 12),
-        ("size count type time algbw busbw error time algbw busbw error", 11),
-        ("size count type redop root time algbw busbw #wrong time algbw busbw #wrong timestamp", 14),
-        ("size count redop type root time algbw busbw #wrong time algbw busbw #wrong", 13),
+        "size count redop type root time algbw busbw #wrong time algbw busbw #wrong",
+        "size count type redop root busbw algbw time #wrong time algbw busbw #wrong",
     ],
 )
-def test_other_layouts_are_refused_by_name(columns, found):
-    with pytest.raises(
-        GpufabricError, match=f"the table has {found} columns .{columns}.; this version reads the 13"
-    ) as error:
+def test_other_layouts_are_refused_by_name(columns):
+    with pytest.raises(GpufabricError, match=f"the table has 13 columns .{columns}., which are not those") as error:
         parse(NCCL.replace(HEADER, f"#  {columns}"))
-    assert " ".join(COLUMNS) in str(error.value)
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "mpirun: command not found\n", LAST_ROW])
+@pytest.mark.parametrize("text", ["", "\n\n", "mpirun: command not found\n", "8 2 float sum -1 3 4 5\n"])
 def test_text_without_any_test(text):
     with pytest.raises(GpufabricError, match="no output of nccl-tests"):
         parse(text)
+
+
+def test_rows_alone_are_a_test_that_is_not_whole():
+    document = parse_one("$ tail log\n" + LAST_ROW + "\n")
+    assert (document["rows"], ids(document)) == ([parse_row(LAST_ROW)], ["output-cut"])
+    with pytest.raises(GpufabricError, match="no output"):
+        parse(LAST_ROW.replace("346.97", "346").replace("185.05", "18.5"))
+
+
+def test_average_that_is_cut_is_none():
+    text = NCCL[: NCCL.index("124.442") + 2]
+    document = parse_one(text)
+    assert (document["summary"]["avg_busbw"], ids(document)) == (None, ["output-cut"])
+
+
+def test_last_row_that_may_lack_digits_is_lost():
+    row = LAST_ROW[: LAST_ROW.rindex("0")] + "13"
+    document = parse_one(NCCL[: NCCL.index(LAST_ROW)] + row)
+    assert (len(document["rows"]), document["lost_rows"]) == (2, 1)
+    assert len(parse_one(NCCL[: NCCL.index(LAST_ROW)] + row + "\n")["rows"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("torn", "rows"),
+    [
+        # At a column, with NCCL's log between, behind a number or on a line of its own.
+        (lambda row: row[:45] + LOG + "\n" + row[45:], 3),
+        (lambda row: row + LOG, 3),
+        (lambda row: row[:45] + "\n" + LOG + "\n" + row[45:], 3),
+        (lambda row: row[:-40] + LOG + "\n" + LOG + "\n" + row[-40:], 3),
+        # Inside a number, with a number lost, or with one of another row.
+        (lambda row: row[:58] + LOG + "\n" + row[58:], 2),
+        (lambda row: row[:45] + LOG + "\n" + row[-64:], 2),
+        (lambda row: row[:45] + LOG + "\n" + row[45:].replace("185.05", "99.05"), 2),
+        (lambda row: row[:45] + LOG + "\n", 2),
+        # No work takes no time.
+        (lambda row: row[:45] + LOG + "\n" + row[45:].replace("5802.4", "  0.00"), 2),
+    ],
+)
+def test_row_is_put_together_only_where_it_fits(torn, rows):
+    assert LAST_ROW[45:].startswith("  ")
+    assert LAST_ROW[57:59].isdigit() or "." in LAST_ROW[56:60]
+    document = parse_one(NCCL.replace(LAST_ROW, torn(LAST_ROW)))
+    assert document["rows"] == parse_one(NCCL)["rows"][:rows]
+    assert document["lost_rows"] == 3 - rows
 
 
 @pytest.mark.parametrize(
@@ -268,6 +308,24 @@ def test_program_without_mpi(text):
     # The bandwidth of separate programs is never that of the fabric.
     assert document["summary"]["peak_busbw"] is None
     assert document["summary"]["avg_busbw"] is None
+
+
+TORN_ROW = f"           8             2     float     sum      -1{LOG}\n{ALONE_ROW[29:]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (alone("g1") + TORN_ROW + ALONE_END, 1),
+        # The end may be that of the other program's row, or the begin may be missing.
+        ("".join(line * 2 for line in alone("g1").splitlines(keepends=True)) + TORN_ROW + ALONE_END, 0),
+        (alone("g1") + TORN_ROW + ALONE_ROW[29:] + ALONE_END, 0),
+    ],
+)
+def test_torn_row_is_put_together_of_one_program_only(text, rows):
+    assert ALONE_ROW[29:].split() == ["3.45", "0.00", "0.00", "0", "0.13", "0.06", "0.00", "0"]
+    document = parse_one(text)
+    assert (len(document["rows"]), document["lost_rows"]) == (rows, 1 - rows)
 
 
 def test_programs_without_mpi_that_printed_in_turn():
@@ -341,18 +399,36 @@ CORPUS = os.environ.get("GPUFABRIC_CORPUS")
 
 
 @pytest.mark.skipif(CORPUS is None, reason="GPUFABRIC_CORPUS does not name a folder with logs in nccl/*.log")
-def test_corpus_gives_documents_or_one_line_errors():
-    logs = sorted(pathlib.Path(CORPUS, "nccl").glob("*.log"))
+def test_corpus(capsys):
+    """Every log is read or refused in one line; where index.jsonl tells how many rows and which averages, they are the same."""
+    logs = sorted(pathlib.Path(CORPUS, "nccl").iterdir())
+    index = pathlib.Path(CORPUS, "index.jsonl")
+    entries = [json.loads(line) for line in index.read_text(encoding="utf-8").splitlines()] if index.is_file() else []
+    known = {pathlib.PurePath(entry["file"]).name: entry for entry in entries if entry["kind"] == "nccl"}
     assert logs
-    parsed, refusals = 0, []
+    right, wrong, refused = [], [], []
     for log in logs:
-        with log.open(encoding="utf-8", errors="replace") as lines:
-            try:
-                documents = parse_results(lines)
-            except GpufabricError as error:
-                refusals.append(str(error))
-                continue
-        parsed += 1
+        entry = known.get(log.name, {})
+        expected = entry.get("n_complete_rows", entry.get("n_data_rows"))
+        try:
+            documents = parse_file(str(log))
+        except GpufabricError as error:
+            (wrong if expected or "\n" in str(error) else refused).append(f"{log.name}: {error}")
+            continue
         json.dumps(documents, allow_nan=False)
-    assert parsed
-    assert not any("\n" in refusal for refusal in refusals)
+        with log.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+            assert parse_results(lines) == documents
+        rows = sum(len(document["rows"]) for document in documents)
+        averages = [document["summary"]["avg_busbw"] for document in documents]
+        averages = [average for average in averages if average is not None]
+        printed = entry.get("avg_busbw") or []
+        printed = [float(average) for average in (printed if isinstance(printed, list) else [printed])]
+        lost = sum(document["lost_rows"] for document in documents)
+        same = not entry or (rows == expected and averages == printed and lost == entry["n_data_rows"] - expected)
+        (right if same else wrong).append(
+            f"{log.name}: {rows} of {expected} rows, {lost} lost, {averages} of {printed}"
+        )
+    with capsys.disabled():
+        print(f"\ncorpus: {len(right)} read right, {len(wrong)} wrong, {len(refused)} refused")
+        print("".join(f"  {line}\n" for line in [*wrong, *refused]), end="")
+    assert not wrong

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import pathlib
 
 import pytest
@@ -68,6 +69,18 @@ def test_table_shows_settings_in_which_rows_differ():
     assert "hosts, sum, PASS" in text
     assert "     1 KiB double " in text
     assert "     1 MiB  float " in text
+
+
+def test_table_shows_what_was_not_measured_as_such():
+    document = copy.deepcopy(NCCL[0])
+    document["rows"][0]["in_place"] = None
+    document["rows"][1]["out_of_place"]["time_us"] = None
+    for row in document["rows"]:
+        row["root"] = None
+    lines = results_table([document]).splitlines()
+    assert lines[5].split() == ["1", "KiB", "31.25", "0.03", "0.06", "0", "-", "-", "-", "-"]
+    assert lines[6].split()[:4] == ["1", "MiB", "-", "14.13"]
+    assert "root" not in results_markdown([document])
 
 
 def test_table_of_a_test_without_rows():

@@ -293,7 +293,7 @@ def test_the_total_is_within_the_uncertainty_nearly_always():
     rng = random.Random(4)
     points = sweep_points(SMALL)
     within, widths = 0, []
-    for _ in range(300):
+    for _trial in range(300):
         pace = {"all_reduce": rng.uniform(1, 20), "all_gather": rng.uniform(1, 20)}
         truth = {
             p["id"]: pace[p["collective"]] * (1 + 3 * (p["options"]["max_bytes"] > 65536)) * rng.gauss(1, 0.1)

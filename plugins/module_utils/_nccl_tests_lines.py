@@ -1,0 +1,56 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""The few lines of a long text that can be the output of nccl-tests.
+
+Most of a long log is NCCL's own (``NCCL_DEBUG``). A search for its mark rules those lines out, without a regular expression, in
+blocks. Memory is constant: one block, and never more than ``LONGEST`` of one line.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+#: Bytes that are read at once: what fits in the processor's cache.
+BLOCK = 1 << 18
+#: Characters of a line that are kept. Nothing of interest is longer, but what is no text may have no line ends at all.
+LONGEST = 1 << 20
+
+_OF_NCCL = "] NCCL "
+
+
+def lines_of(file: t.IO[bytes]) -> t.Iterator[tuple[str, bool]]:
+    """The lines of a file that are worth a look, each with whether its end is there."""
+    carry = ""
+    while True:
+        block = file.read(BLOCK)
+        if not block:
+            break
+        # Each byte is one character for now: strings are searched much faster than bytes.
+        text = block.decode("latin-1")
+        *lines, carry = (carry + text).split("\n")
+        carry = carry[:LONGEST]
+        if "CCL version" in text:
+            found = [line for line in lines if is_candidate(line)]
+        else:
+            found = [line for line in lines if _OF_NCCL not in line or "    " in line]
+        for line in found:
+            if is_candidate(line):
+                yield _decoded(line), True
+    if carry:
+        yield _decoded(carry), False
+
+
+def is_candidate(line: str) -> bool:
+    """Whether a line may hold a piece of the output.
+
+    In NCCL's own lines that is its version, or a piece of a row before them: its columns are many blanks apart.
+    """
+    return _OF_NCCL not in line or "    " in line.partition(_OF_NCCL)[0] or "CCL version" in line
+
+
+def _decoded(line: str) -> str:
+    return line.encode("latin-1").decode("utf-8", errors="replace")
