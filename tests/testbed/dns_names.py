@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026, gpufabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -6,7 +5,7 @@
 """Gives dnsmasq the names of Services that have no address of their own: POD.SERVICE.NAMESPACE.svc.cluster.local.
 
 Follows the Endpoints as they change. Pods that are not ready are among them where their Service publishes those.
-usage: dns-names HOSTS_FILE PID_FILE_OF_DNSMASQ
+usage: dns_names.py HOSTS_FILE PID_FILE_OF_DNSMASQ
 """
 
 from __future__ import annotations
