@@ -172,12 +172,20 @@ def test_pods_reach_only_whom_they_know(runs):
     assert runs.result()["verdict"] == "pass"
 
 
-@pytest.mark.parametrize("way", ["selector", "names"])
+#: What the workers of a Kubeflow MPIJob are labelled with.
+MPIJOB_LABELS = {"training.kubeflow.org/job-name": "training", "training.kubeflow.org/job-role": "worker"}
+
+
+@pytest.mark.parametrize("way", ["selector", "names", "mpijob"])
 def test_adopted_pods_are_left_as_they_were(runs, pods, way):
     names = [f"hand-{number}" for number in (2, 10, 1)]
-    made = pods.create(*names, labels={"app": "trainer"})
-    pods.create("bystander")
-    chosen = {"worker_pods_selector": "app=trainer"} if way == "selector" else {"worker_pods_names": names}
+    made = pods.create(*names, labels={"app": "trainer", **MPIJOB_LABELS})
+    pods.create("bystander", labels={**MPIJOB_LABELS, "training.kubeflow.org/job-role": "launcher"})
+    chosen = {
+        "selector": {"worker_pods_selector": "app=trainer"},
+        "names": {"worker_pods_names": names},
+        "mpijob": {"worker_pods_mpijob": "training"},
+    }[way]
     before = {name: runs.shell(name, REMAINS) for name in names}
     played = runs.play(**chosen)
     assert played.returncode == 0, played.output
@@ -238,19 +246,7 @@ def test_cost_of_adopted_pods_and_no_stream_held_while_the_program_runs(logged, 
     assert max(found["a"]) < runs.result()["points"]["duration_s"]
 
 
-def test_ordinary_user(runs):
-    played = runs.play(worker_pods_run_as_user=1000, worker_pods_run_as_group=1000)
-    assert played.returncode == 0, played.output
-    assert runs.result()["verdict"] == "pass"
-
-
-def test_any_user_without_an_account(runs):
-    played = runs.play(worker_pods_run_as_user=1000680000, worker_pods_run_as_group=0)
-    assert played.returncode == 0, played.output
-    assert runs.result()["verdict"] == "pass"
-
-
-def test_pod_deleted_in_the_middle_is_named_and_the_others_are_cleaned(runs, pods):
+def test_pod_deleted_in_the_middle_is_named_and_the_others_are_cleaned(runs, pods, lost):
     names = ["a", "b", "c"]
     pods.create(*names)
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -259,12 +255,13 @@ def test_pod_deleted_in_the_middle_is_named_and_the_others_are_cleaned(runs, pod
         )
         wait_until(lambda: runs.has("a", "test -s /run/gpufabric/default/mpi/points/1/stdout") or playing.done())
         assert not playing.done(), playing.result().output
-        runs.cluster.kubectl("delete", "pod", "b", "--wait=false", namespace=runs.namespace)
+        runs.cluster.kubectl("delete", "pod", lost, "--wait=false", namespace=runs.namespace)
         played = playing.result()
     assert played.returncode != 0
     message = played.result("localhost", "ansible.builtin.fail")["msg"]
-    assert "b: The pod was deleted during the run." in message
-    assert {name: runs.shell(name, REMAINS) for name in ("a", "c")} == {"a": "", "c": ""}
+    assert f"{lost}: The pod was deleted during the run." in message
+    others = [name for name in names if name != lost]
+    assert {name: runs.shell(name, REMAINS) for name in others} == dict.fromkeys(others, "")
 
 
 @pytest.mark.parametrize(
