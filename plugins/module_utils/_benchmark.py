@@ -68,8 +68,9 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         raise OptionError(
             "nccl_benchmark_min_bytes", settings["min_bytes"], f"at most {settings['max_bytes']}, the largest size"
         )
-    for name, least in (("step_factor", 2), ("iterations", 1), ("warmup_iterations", 0), ("timeout", 1)):
-        if int(settings[name]) < least:
+    numbers = {"step_factor": 2, "iterations": 1, "warmup_iterations": 0, "timeout": 1, "ranks_per_node": 1}
+    for name, least in numbers.items():
+        if settings.get(name) is not None and int(settings[name]) < least:
             raise OptionError(f"nccl_benchmark_{name}", settings[name], f"{least} or more")
 
 
@@ -325,15 +326,14 @@ def _check_python(nodes: t.Mapping[str, Node]) -> None:
         raise NodeError(f"Python is not the same on all workers: {'; '.join(texts)}; set ansible_python_interpreter")
 
 
-def _slots(host: str, node: Node, backend: str, ranks_per_node: int | None) -> int:
-    if ranks_per_node:
-        if backend == "nccl" and ranks_per_node > node["gpus"]["count"]:
-            count = node["gpus"]["count"]
-            raise OptionError(
-                "nccl_benchmark_ranks_per_node", ranks_per_node, f"1 to {count}, the number of GPUs of {host}"
-            )
-        return ranks_per_node
-    return node["gpus"]["count"] if backend == "nccl" else 1
+def _slots(host: str, node: Node, backend: str, ranks_per_node: int | str | None) -> int:
+    if ranks_per_node is None:
+        return node["gpus"]["count"] if backend == "nccl" else 1
+    # What is given with -e is text.
+    ranks, gpus = int(ranks_per_node), node["gpus"]["count"]
+    if backend == "nccl" and ranks > gpus:
+        raise OptionError("nccl_benchmark_ranks_per_node", ranks, f"1 to {gpus}, the number of GPUs of {host}")
+    return ranks
 
 
 def _point(

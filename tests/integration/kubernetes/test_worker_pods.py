@@ -183,7 +183,7 @@ def test_adopted_pods_are_left_as_they_were(runs, pods, way):
     pods.create("bystander", labels={**MPIJOB_LABELS, "training.kubeflow.org/job-role": "launcher"})
     chosen = {
         "selector": {"worker_pods_selector": "app=trainer"},
-        "names": {"worker_pods_names": names},
+        "names": {"worker_pods_names": ",".join(names)},
         "mpijob": {"worker_pods_mpijob": "training"},
     }[way]
     before = {name: runs.shell(name, REMAINS) for name in names}

@@ -143,11 +143,17 @@ def test_names_the_host_at_fault(change, words):
         ({"timeout": 0}, "nccl_benchmark_timeout"),
         ({"collectives": ["all_redcue"]}, "nccl_benchmark_collectives"),
         ({"backend": "nccl", "ranks_per_node": 9}, "nccl_benchmark_ranks_per_node"),
+        ({"ranks_per_node": 0}, "nccl_benchmark_ranks_per_node"),
     ],
 )
 def test_refuses(changes, option):
     with pytest.raises(OptionError, match=f"^{option}: "):
         plan_benchmark(nodes(gpus=8), PEERS, {**SETTINGS, **changes})
+
+
+def test_ranks_per_node_may_be_text():
+    plan = plan_benchmark(nodes(), PEERS, {**SETTINGS, "ranks_per_node": "2"})
+    assert [host["slots"] for host in plan["hosts"]] == [2, 2, 2]
 
 
 def test_control_network_by_name_or_by_subnet():
