@@ -13,7 +13,6 @@ import os
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._account import PASSWD, Account
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Process,
     ancestors,
@@ -76,10 +75,6 @@ class Cleanup:
         self._account = Account(run_dir)
         self._mesh = MeshFiles(run_dir, self._account)
         self._sshd = Sshd(run_dir, self._account)
-        # It carries no mark: it is a copy of the module that started it.
-        run = Run(run_dir)
-        progress = run.progress()
-        self._runner = progress.pid if progress and run.is_going() else None
 
     def plan(self) -> Leftovers:
         """What there is to end and to remove. Raises NodeError where the directory is not safely this user's own."""
@@ -116,5 +111,5 @@ class Cleanup:
 
     def _pids(self, processes: t.Mapping[int, Process]) -> set[int]:
         roots = stamped(processes, RUN_ID_VARIABLE, self._run_dir.run_id)
-        roots |= {pid for pid in (self._sshd.listener(), self._runner) if pid is not None}
-        return belonging(processes, roots, os.getpid(), os.geteuid())
+        listener = self._sshd.listener()
+        return belonging(processes, roots | ({listener} if listener else set()), os.getpid(), os.geteuid())

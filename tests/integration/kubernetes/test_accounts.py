@@ -4,7 +4,7 @@
 
 """Pods that run under a uid without an account that one can log in to: in /etc/passwd, by nss_wrapper, and neither.
 
-The pods are made by hand and stand in an inventory written by hand.
+The pods are made by hand and stand in an inventory written by hand, or are adopted or created by the playbook kubernetes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import platform
 import typing as t
 
 import pytest
+from test_worker_pods import Runs
 
 NAMES = ("a", "b")
 #: What openshift gives: any uid, the group 0. The image lets that group write /etc/passwd.
@@ -50,7 +51,7 @@ class Workers:
             "ansible_pipelining": True,
             "gpufabric_control_interface": "eth0",
         }
-        self._inventory.write_text(json.dumps({"all": {"hosts": dict.fromkeys(NAMES, {}), "vars": variables}}))
+        self._inventory.write_text(json.dumps({"all": {"hosts": {name: {} for name in NAMES}, "vars": variables}}))
 
     def shell(self, name: str, command: str) -> str:
         """What a shell command prints in a pod, without Ansible."""
@@ -63,7 +64,9 @@ class Workers:
     def left(self) -> list[str]:
         """What runs in each pod and lies in its /tmp."""
         listing = "ls -A /tmp; for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f 2>/dev/null; echo; done"
-        return [line for name in NAMES for line in self.shell(name, listing).splitlines() if "sshd" in line or "gpu" in line]
+        return [
+            line for name in NAMES for line in self.shell(name, listing).splitlines() if "sshd" in line or "gpu" in line
+        ]
 
     def play(self, playbook: str | list[dict], *arguments: str, **variables: t.Any) -> t.Any:
         """Run a playbook on the pods."""
@@ -85,8 +88,7 @@ class Workers:
             },
             {
                 "gpufabric.nccl.mpi_hostfile": {
-                    "hosts": "{{ ansible_play_hosts | map('extract', hostvars, 'sshd') | map(attribute='address')"
-                    " | map('community.general.dict_kv', 'address') | list }}"
+                    "hosts": [{"address": f"{{{{ hostvars.{name}.sshd.address }}}}"} for name in NAMES]
                 },
                 "run_once": True,
             },
@@ -104,6 +106,11 @@ class Workers:
         addresses = self.shell("a", f"sed -n 's/^Host //p' {directory}/ssh/config").split()
         commands = [f"env {variables} ssh -F {directory}/ssh/config {address} id -un;" for address in addresses]
         return self.shell("a", "".join(commands)).split()
+
+
+@pytest.fixture
+def runs(cluster: t.Any, cluster_player: t.Any, namespace: str, tmp_path: pathlib.Path) -> Runs:
+    return Runs(cluster, cluster_player, namespace, tmp_path)
 
 
 @pytest.fixture
@@ -174,23 +181,62 @@ def test_account_is_given_by_nss_wrapper_where_passwd_may_not_be_written(workers
     assert workers.passwd() == before and workers.left() == []
 
 
-def test_one_error_names_both_ways_where_there_is_none(workers, tmp_path, cluster, namespace):
+@pytest.fixture
+def without_any(workers: Workers, cluster: t.Any, namespace: str) -> Workers:
+    """Pods with neither a passwd that they may write nor the library: in its place is a file that nobody may read."""
     hidden = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hidden"}, "data": {"library": ""}}
     cluster.create(hidden, namespace=namespace)
     volume = {"name": "hidden", "configMap": {"name": "hidden", "defaultMode": 0}}
     mount = {"name": "hidden", "mountPath": NSS_WRAPPER, "subPath": "library"}
     workers.create(STRANGER, container={"volumeMounts": [mount]}, volumes=[volume])
-    before = workers.passwd()
+    return workers
+
+
+def names_both_ways(message: str) -> bool:
+    ways = ("RUN chmod g=u /etc/passwd", "apt-get install libnss-wrapper")
+    return "uid 12345 has no entry in /etc/passwd" in message and all(way in message for way in ways)
+
+
+def test_one_error_names_both_ways_where_there_is_none(without_any, tmp_path):
+    before = without_any.passwd()
     for arguments in (("--check",), ()):
-        played = benchmark(workers, tmp_path, *arguments)
+        played = benchmark(without_any, tmp_path, *arguments)
         assert played.returncode == 2
         failed = [record for record in played.records if record["status"] == "failed"]
         assert {record["host"] for record in failed} <= set(NAMES) and failed
         for record in failed:
             message = record["result"]["msg"]
-            assert message.startswith("uid 12345 has no entry in /etc/passwd") and "\n" not in message
-            assert "RUN chmod g=u /etc/passwd" in message and "apt-get install libnss-wrapper" in message
+            assert names_both_ways(message) and "\n" not in message
+    assert without_any.passwd() == before and without_any.left() == []
+
+
+def test_playbook_kubernetes_ends_with_that_error(runs, without_any):
+    played = runs.play(worker_pods_names=list(NAMES))
+    assert played.returncode != 0
+    assert names_both_ways(played.result("localhost", "ansible.builtin.fail")["msg"])
+    assert without_any.left() == []
+
+
+def test_playbook_kubernetes_takes_the_line_from_adopted_pods(runs, workers):
+    workers.create(OF_OPENSHIFT)
+    before = workers.passwd()
+    kept = runs.play(worker_pods_names=list(NAMES), worker_pods_keep=True)
+    assert kept.returncode == 0, kept.output
+    assert [f"\ngpufabric-{workers.uid}:" in text for text in workers.passwd()] == [True, True]
+    played = runs.play(worker_pods_names=list(NAMES))
+    assert played.returncode == 0, played.output
+    assert runs.result()["verdict"] == "pass"
     assert workers.passwd() == before and workers.left() == []
+
+
+@pytest.mark.parametrize("identity", [(1000, 1000), OF_OPENSHIFT, STRANGER], ids=["user", "openshift", "stranger"])
+def test_created_pods_work_as_any_user(runs, identity):
+    user, group = identity
+    played = runs.play(worker_pods_run_as_user=user, worker_pods_run_as_group=group)
+    assert played.returncode == 0, played.output
+    result = runs.result()
+    assert (result["verdict"], result["host_count"]) == ("pass", 2)
+    assert runs.ours() == []
 
 
 def test_runs_at_once_have_an_account_each(workers):

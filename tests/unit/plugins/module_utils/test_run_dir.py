@@ -62,3 +62,23 @@ def test_check_refuses_a_place_below_a_file(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(NodeError, match="run_dir: .*file is not a directory"):
         RunDir("default", str(tmp_path / "file" / "one")).check()
+
+
+def test_remaining_is_what_remove_takes(tmp_path):
+    run_dir = RunDir("default", str(tmp_path / "one"))
+    assert run_dir.remaining() == []
+    run_dir.create(run_dir.sshd, run_dir.account)
+    assert run_dir.remaining() == [run_dir.path]
+    (tmp_path / "one" / "of-others").write_text("")
+    assert run_dir.remaining() == [run_dir.sshd, run_dir.account]
+    run_dir.remove()
+    assert os.listdir(tmp_path / "one") == ["of-others"] and run_dir.remaining() == []
+
+
+@pytest.mark.parametrize("method", ["remaining", "remove"])
+def test_what_is_not_safely_the_runs_is_not_removed(tmp_path, method):
+    (tmp_path / "target" / "sshd").mkdir(parents=True)
+    (tmp_path / "one").symlink_to(tmp_path / "target")
+    with pytest.raises(NodeError, match="is not a directory that only"):
+        getattr(RunDir("default", str(tmp_path / "one")), method)()
+    assert (tmp_path / "target" / "sshd").exists()
