@@ -65,7 +65,7 @@ def main(file: pathlib.Path, pid_file: pathlib.Path) -> None:
         last = text
 
     while True:
-        listed = subprocess.run(KUBECTL, stdout=subprocess.PIPE, text=True)
+        listed = subprocess.run(KUBECTL, stdout=subprocess.PIPE, text=True, check=False)
         if listed.returncode == 0:
             known = {item["metadata"]["uid"]: hosts(item) for item in json.loads(listed.stdout)["items"]}
             write(known)

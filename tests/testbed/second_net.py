@@ -26,7 +26,7 @@ if command == "VERSION":
 elif command in ("ADD", "DEL"):
     environment = {**os.environ, "CNI_IFNAME": "net1"}
     done = subprocess.run(
-        ["/usr/lib/cni/bridge"], input=json.dumps(DATA), stdout=subprocess.PIPE, text=True, env=environment
+        ["/usr/lib/cni/bridge"], input=json.dumps(DATA), stdout=subprocess.PIPE, text=True, env=environment, check=False
     )
     if done.returncode != 0:
         print(done.stdout)

@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 import pathlib
-import runpy
 import types
+import typing as t
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import FORWARDED_ENVIRONMENT
 
 PROGRAM = pathlib.Path(__file__).parents[3] / "containers/worker/entrypoint.py"
 # Not as a module, which would leave compiled files among those of the image.
-entrypoint = types.SimpleNamespace(**runpy.run_path(str(PROGRAM)))
+_NAMES: dict[str, t.Any] = {"__name__": "entrypoint"}
+exec(compile(PROGRAM.read_text(encoding="utf-8"), str(PROGRAM), "exec"), _NAMES)
+entrypoint = types.SimpleNamespace(**_NAMES)
 
 
 @pytest.mark.parametrize(

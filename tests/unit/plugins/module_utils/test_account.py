@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils import _account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._account import (
@@ -117,6 +119,28 @@ def test_line_is_written_once_and_taken_away_alone(account):
     assert account.passwd.read_text() == IMAGE + green.line and not account("blue").in_passwd()
     green.remove()
     assert account.passwd.read_text() == IMAGE
+
+
+def come_and_go(account, run_id):
+    for _turn in range(100):
+        account(run_id).create()
+        assert account(run_id).in_passwd()
+        account(run_id).remove()
+        assert not account(run_id).in_passwd()
+
+
+def test_runs_that_come_and_go_at_the_same_time_do_not_spoil_the_file(account):
+    stays = account("stays")
+    stays.create()
+    # Forked, so that they have the file that the fixture made.
+    fork = multiprocessing.get_context("fork")
+    others = [fork.Process(target=come_and_go, args=(account, f"run{number}")) for number in range(4)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
+    assert [other.exitcode for other in others] == [0] * 4
+    assert account.passwd.read_text() == IMAGE + stays.line
 
 
 def test_library_sees_the_line_where_passwd_is_not_writable(account):

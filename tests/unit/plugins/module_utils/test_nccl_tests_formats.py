@@ -355,7 +355,8 @@ def test_same_in_other_clothes(old, new):
 @pytest.mark.parametrize("name", ["plain.txt", "json-3.json"])
 def test_file_as_windows_writes_it(tmp_path, name, encoding):
     path = tmp_path / name
-    path.write_text((FIXTURES / name).read_text(encoding="utf-8"), encoding=encoding, newline="\r\n")
+    with path.open("w", encoding=encoding, newline="\r\n") as file:
+        file.write((FIXTURES / name).read_text(encoding="utf-8"))
     assert parse_file(str(path)) == read(name)
 
 
