@@ -246,6 +246,7 @@ def test_cost_of_adopted_pods_and_no_stream_held_while_the_program_runs(logged, 
     assert max(found["a"]) < runs.result()["points"]["duration_s"]
 
 
+@pytest.mark.parametrize("lost", ["a", "b"], ids=["launcher", "worker"])
 def test_pod_deleted_in_the_middle_is_named_and_the_others_are_cleaned(runs, pods, lost):
     names = ["a", "b", "c"]
     pods.create(*names)
