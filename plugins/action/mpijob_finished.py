@@ -8,9 +8,9 @@ import time
 import typing as t
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import JOB_LABEL
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpijob import (
     API_VERSION,
-    JOB_LABEL,
     condition_of,
     is_finished,
     is_idle,

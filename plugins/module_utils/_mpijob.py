@@ -22,7 +22,16 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import (
     program_arguments,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import labels, object_name, selector
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import (
+    ROLE_LABEL,
+    check_pod_settings,
+    labels,
+    object_name,
+    pod_annotations,
+    pod_resources,
+    security_context,
+    selector,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import telling_lines
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results, placement_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node import BENCHMARK_DIRECTORIES, MPI_PREFIXES
@@ -32,17 +41,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import (
     FORWARDED_ENVIRONMENT,
     check_environment_names,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import (
-    is_ready,
-    pod_problems,
-    security_context,
-)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import is_ready, pod_problems
 
 Object = t.Mapping[str, t.Any]
 
 API_VERSION = "kubeflow.org/v2beta1"
-JOB_LABEL = "training.kubeflow.org/job-name"
-ROLE_LABEL = "training.kubeflow.org/job-role"
 
 #: What a user must be let do, as (group, resource, verbs).
 TO_SUBMIT = (
@@ -61,7 +64,6 @@ _MARK = "gpufabric-mpijob: "
 _PYTHON = "/usr/bin/python3"
 # coreutils' timeout, and what the shell makes of its last resort, SIGKILL.
 _TIMED_OUT = (124, 137)
-_QUANTITY = re.compile(r"\d+(\.\d+)?([EPTGMk]i?|m)?\Z")
 _END = re.compile(r"\S+ (\d{1,3}) (\d{1,9})\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -124,16 +126,10 @@ def _check(settings: Object) -> None:
         raise OptionError(
             "mpijob_image", settings["image"], "an image with bash, OpenSSH, Open MPI and nccl-tests, for all pods"
         )
-    for name, least in (("replicas", 1), ("slots", 1), ("gpus", 0), ("timeout", 1), ("start_timeout", 1)):
-        if int(settings[name]) < least:
-            raise OptionError(f"mpijob_{name}", settings[name], f"{least} or more")
+    least = {"replicas": 1, "slots": 1, "gpus": 0, "timeout": 1, "start_timeout": 1}
+    check_pod_settings("mpijob", settings, least)
     if settings["ssh_port"] is not None and not 1 <= int(settings["ssh_port"]) <= 65535:
         raise OptionError("mpijob_ssh_port", settings["ssh_port"], "1 to 65535")
-    quantities = {"shm_size": settings["shm_size"]}
-    quantities.update({f"resources[{name}]": value for name, value in settings["resources"].items()})
-    for name, value in quantities.items():
-        if not _QUANTITY.match(str(value)):
-            raise OptionError(f"mpijob_{name}", value, "a quantity, such as 8, 500m or 16Gi")
     for name in settings["benchmark"]["env"]:
         if not _VARIABLE.match(name):
             raise OptionError("nccl_benchmark_env", name, "names of environment variables")
@@ -165,10 +161,7 @@ def _job_spec(name: str, run_id: str, backend: str, settings: Object) -> dict[st
     if settings["ttl"] is not None:
         policy["ttlSecondsAfterFinished"] = int(settings["ttl"])
     launcher = _template(name, run_id, settings, _launcher_container(backend, settings, launch), {})
-    annotations = {**settings["annotations"]}
-    if settings["networks"]:
-        annotations["k8s.v1.cni.cncf.io/networks"] = ",".join(settings["networks"])
-    worker = _template(name, run_id, settings, _worker_container(settings), annotations)
+    worker = _template(name, run_id, settings, _worker_container(settings), pod_annotations(settings))
     placing = {key: settings[key] for key in ("node_selector", "affinity") if settings[key]}
     worker["spec"].update({{"node_selector": "nodeSelector"}.get(key, key): value for key, value in placing.items()})
     return {
@@ -298,11 +291,9 @@ def _worker_container(settings: Object) -> dict[str, t.Any]:
     if port:
         # Ready is who takes part: names resolve from then on.
         container["readinessProbe"] = {"tcpSocket": {"port": port}, "periodSeconds": 2}
-    resources = {name: str(value) for name, value in settings["resources"].items()}
-    if int(settings["gpus"]):
-        resources[settings["gpu_resource"]] = str(settings["gpus"])
-    if resources:
-        container["resources"] = {"requests": resources, "limits": resources}
+    resources = pod_resources(settings)
+    if resources["limits"]:
+        container["resources"] = resources
     container["securityContext"] = security_context(settings)
     return container
 

@@ -15,16 +15,22 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import labels, object_name, selector
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import (
+    check_pod_settings,
+    job_selector,
+    labels,
+    object_name,
+    pod_annotations,
+    pod_resources,
+    security_context,
+    selector,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
 
 Object = t.Mapping[str, t.Any]
 
 CONTAINER = "worker"
-#: What a pod of a Kubeflow MPIJob carries (mpi-operator v2beta1, pkg/controller/mpi_job_controller.go).
-MPIJOB_LABELS = ("training.kubeflow.org/job-name", "training.kubeflow.org/job-role")
 
-_QUANTITY = re.compile(r"\d+(\.\d+)?([EPTGMk]i?|m)?\Z")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
 _CAPABILITY = re.compile(r"[A-Z][A-Z_]+\Z")
 _ORDINAL = re.compile(r"(\d+)")
@@ -80,8 +86,7 @@ def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
 
 def _selector_of(ways: Object) -> str | None:
     if "mpijob" in ways:
-        job, role = MPIJOB_LABELS
-        return f"{job}={ways['mpijob']},{role}=worker"
+        return job_selector(ways["mpijob"], "worker")
     if "names" in ways:
         for name in ways["names"]:
             if not _NAME.match(str(name)):
@@ -97,14 +102,7 @@ def _check_creation(settings: Object) -> None:
             "an image with Python 3, OpenSSH, Open MPI and nccl-tests;"
             " or worker_pods_selector, worker_pods_names or worker_pods_mpijob to adopt pods that exist",
         )
-    for name, least in (("replicas", 1), ("gpus", 0)):
-        if int(settings[name]) < least:
-            raise OptionError(f"worker_pods_{name}", settings[name], f"{least} or more")
-    quantities = {"shm_size": settings["shm_size"]}
-    quantities.update({f"resources[{name}]": value for name, value in settings["resources"].items()})
-    for name, value in quantities.items():
-        if not _QUANTITY.match(str(value)):
-            raise OptionError(f"worker_pods_{name}", value, "a quantity, such as 8, 500m or 16Gi")
+    check_pod_settings("worker_pods", settings, {"replicas": 1, "gpus": 0})
     for name in settings["capabilities"]:
         if not _CAPABILITY.match(str(name)):
             raise OptionError("worker_pods_capabilities", name, "names such as IPC_LOCK, SYS_CHROOT, NET_RAW")
@@ -149,9 +147,6 @@ def _network_policy(run_id: str, settings: Object) -> dict[str, t.Any]:
 def _stateful_set(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
     name = object_name(run_id)
     metadata = _metadata(run_id, settings)
-    annotations = dict(settings["annotations"])
-    if settings["networks"]:
-        annotations["k8s.v1.cni.cncf.io/networks"] = ",".join(settings["networks"])
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -162,7 +157,7 @@ def _stateful_set(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": labels(run_id)},
             "template": {
-                "metadata": {"labels": metadata["labels"], "annotations": annotations},
+                "metadata": {"labels": metadata["labels"], "annotations": pod_annotations(settings)},
                 "spec": {**_pod_spec(settings, init), **settings["pod_spec"]},
             },
         },
@@ -170,16 +165,13 @@ def _stateful_set(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
 
 
 def _pod_spec(settings: Object, init: str) -> dict[str, t.Any]:
-    resources = {name: str(value) for name, value in settings["resources"].items()}
-    if int(settings["gpus"]):
-        resources[settings["gpu_resource"]] = str(settings["gpus"])
     container = {
         "name": CONTAINER,
         "image": settings["image"],
         "imagePullPolicy": settings["image_pull_policy"],
         "command": settings["command"] or [settings["python_interpreter"], "-c", init],
         "env": [{"name": name, "value": str(value)} for name, value in settings["env"].items()],
-        "resources": {"requests": resources, "limits": resources},
+        "resources": pod_resources(settings),
         "securityContext": security_context(settings),
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }
@@ -197,28 +189,6 @@ def _pod_spec(settings: Object, init: str) -> dict[str, t.Any]:
         # Cluster names resolve there only so.
         spec.update({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"})
     return spec
-
-
-def security_context(settings: Object) -> dict[str, t.Any]:
-    context: dict[str, t.Any] = {}
-    capabilities: dict[str, t.Any] = {"add": settings["capabilities"]} if settings["capabilities"] else {}
-    if settings["run_as_user"] is not None:
-        context["runAsUser"] = int(settings["run_as_user"])
-        if context["runAsUser"] != 0:
-            # What the Pod Security Standard "restricted" asks for.
-            capabilities["drop"] = ["ALL"]
-            context.update(
-                {
-                    "runAsNonRoot": True,
-                    "allowPrivilegeEscalation": False,
-                    "seccompProfile": {"type": "RuntimeDefault"},
-                }
-            )
-    if settings["run_as_group"] is not None:
-        context["runAsGroup"] = int(settings["run_as_group"])
-    if capabilities:
-        context["capabilities"] = capabilities
-    return context
 
 
 def missing_permissions(status: Object, needs: t.Iterable[tuple[str, str, t.Sequence[str]]]) -> list[str]:
