@@ -177,7 +177,7 @@ class Nodes:
             assert not run["failed"], (call, run)
             assert check["changed"] == run["changed"], (call, check, run)
             assert check["diff"] == run["diff"], (call, check, run)
-            assert not again["failed"] and not again["changed"], (call, again)
+            assert not again["failed"] and not again["changed"], (call, check, run, again)
             real.append(run)
         return real
 

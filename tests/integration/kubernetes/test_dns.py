@@ -71,10 +71,11 @@ def launcher(cluster, cluster_player, pods, tmp_path):
 
 def hostfile(*names, launcher="launcher", **variables):
     """The role's task file that writes a hostfile, for hosts by their names."""
-    defaults = {"launcher": launcher, "timeout": 0, "interval": 0.5, "hosts": [{"name": name} for name in names]}
+    hosts = [{"name": name} for name in names]
+    defaults = {"hostfile_launcher": launcher, "hostfile_hosts": hosts, "dns_timeout": 0, "dns_interval": 0.5}
     return {
         "ansible.builtin.include_role": {"name": "gpufabric.nccl.mpijob", "tasks_from": "hostfile"},
-        "vars": {f"mpijob_hostfile_{name}": value for name, value in {**defaults, **variables}.items()},
+        "vars": {f"mpijob_{name}": value for name, value in {**defaults, **variables}.items()},
     }
 
 
@@ -105,7 +106,7 @@ def test_names_that_come_late_are_waited_for(cluster, pods, launcher):
     names = [f"late-{number}.late.{pods.namespace}.svc" for number in range(2)]
     with concurrent.futures.ThreadPoolExecutor() as pool:
         late = pool.submit(launcher.once_it_looks, 8, lambda: pods.headless_service("late", APP))
-        played = launcher.play(hostfile(*names, timeout=60))
+        played = launcher.play(hostfile(*names, dns_timeout=60))
         late.result()
     assert played.returncode == 0, played.output
     (result,) = results(played, HOSTFILE)
@@ -129,7 +130,7 @@ def test_a_record_of_an_earlier_pod_is_waited_out(cluster, pods, launcher):
     launcher.wait_for_record(name, EARLIER)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         late = pool.submit(launcher.once_it_looks, 2, correct)
-        played = launcher.play(hostfile(name, timeout=30))
+        played = launcher.play(hostfile(name, dns_timeout=30))
         late.result()
     assert played.returncode == 0, played.output
     (result,) = results(played, HOSTFILE)
@@ -166,7 +167,7 @@ def test_names_that_do_not_come_are_explained(cluster, cluster_player, pods, lau
     pods.wait_ready("launcher", "missing-0", "astray-0", "stale-0", "nowhere-0")
     launcher.wait_for_record("stale-0.stale", EARLIER)
 
-    played = launcher.play(hostfile(*(f"{service}-0.{service}" for service in EXPLAINED), timeout=1))
+    played = launcher.play(hostfile(*(f"{service}-0.{service}" for service in EXPLAINED), dns_timeout=1))
     (text,) = (result["msg"] for result in results(played, FAIL))
     assert [words for words in EXPLAINED.values() if words not in text] == [], text
     first = text.splitlines()[0]
@@ -179,7 +180,7 @@ def test_names_that_do_not_come_are_explained(cluster, cluster_player, pods, lau
     # The addresses are known, so no DNS is needed.
     names = [f"{service}-0.{service}" for service in ("missing", "astray", "stale")]
     player = cluster_player.within({**cluster.environment, **limited})
-    played = launcher.play(hostfile(*names, use_expected=True), hostfile("astray-0.astray"), player=player)
+    played = launcher.play(hostfile(*names, hostfile_use_expected=True), hostfile("astray-0.astray"), player=player)
     known, _failed = results(played, HOSTFILE)
     assert [host["address"] for host in known["hosts"]] == [
         address_of(cluster, pods, name.split(".")[0]) for name in names
@@ -198,8 +199,8 @@ def test_names_that_only_resolve_in_full(cluster, pods, launcher):
     pods.wait_ready("plain")
     name, address = f"full-0.full.{pods.namespace}.svc", address_of(cluster, pods, "full-0")
     played = launcher.play(
-        hostfile(name, launcher="plain", timeout=20),
-        hostfile(name, launcher="plain", rewrite_fqdn="true", timeout=20),
+        hostfile(name, launcher="plain", dns_timeout=20),
+        hostfile(name, launcher="plain", rewrite_fqdn="true", dns_timeout=20),
         hostfile(name, launcher="plain", rewrite_fqdn="false"),
     )
     auto, full, failed = results(played, HOSTFILE)
