@@ -62,8 +62,10 @@ class RunDir:
         self.ssh = os.path.join(self.path, "ssh")
         self.mpi = os.path.join(self.path, "mpi")
         self.account = os.path.join(self.path, "account")
+        #: TMPDIR of the run: an mpirun or a daemon of its that is ended may leave its session directory there.
+        self.tmp = os.path.join(self.path, "tmp")
         #: All that a run keeps here; the user may have chosen a directory that holds other things too.
-        self.places = (self.sshd, self.ssh, self.mpi, self.account)
+        self.places = (self.sshd, self.ssh, self.mpi, self.account, self.tmp)
         self.client_key = os.path.join(self.ssh, "id_ed25519")
         #: A copy of somebody else's private key, where the run logs in with that.
         self.identity = os.path.join(self.ssh, "identity")

@@ -93,7 +93,8 @@ def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: t
     lines += [f"{keyword} {value}" for keyword, value in sorted(settings.extra_options.items())]
     lines += [f"Port {port}", f"ListenAddress {settings.address}"]
     lines += [f"HostKey {host_key_path(run_dir, kind)}" for kind in settings.host_key_types]
-    session = {RUN_ID_VARIABLE: run_dir.run_id, SESSION_VARIABLE: run_dir.run_id, **settings.environment}
+    marks = {RUN_ID_VARIABLE: run_dir.run_id, SESSION_VARIABLE: run_dir.run_id, "TMPDIR": run_dir.tmp}
+    session = {**marks, **settings.environment}
     lines += [
         f"PidFile {run_dir.sshd}/sshd.pid",
         f"AuthorizedKeysFile {run_dir.authorized_keys}",
@@ -297,7 +298,7 @@ class Sshd:
         """
         existed = os.path.exists(self._config_path)
         try:
-            self.run_dir.create(self.run_dir.sshd, self.run_dir.ssh)
+            self.run_dir.create(self.run_dir.sshd, self.run_dir.ssh, self.run_dir.tmp)
             self.account.create()
             self._make_keys(settings.host_key_types)
             if read_text(self.run_dir.authorized_keys) is None:
@@ -318,8 +319,9 @@ class Sshd:
         """End it and remove its files, the node's client key and the account that was made for it."""
         self.stop()
         self.give_back_directory()
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self.run_dir.sshd)
+        for path in (self.run_dir.sshd, self.run_dir.tmp):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(path)
         self.account.remove()
         remove(self.run_dir.client_key)
         remove(self.run_dir.client_key + ".pub")

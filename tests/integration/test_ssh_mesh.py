@@ -69,6 +69,8 @@ def test_only_listed_variables_arrive(nodes, mesh):
     done = nodes.shell("g1", f"{ssh} env")
     arrived = dict(line.split("=", 1) for line in done.stdout.splitlines())
     assert arrived["LD_LIBRARY_PATH"] == "/opt/libraries" and arrived["NCCL_DEBUG"] == "INFO"
+    # What daemons leave there goes with the run.
+    assert arrived["TMPDIR"] == f"{CONFIG.partition('/ssh/')[0]}/tmp"
     # It was sent, and sshd dropped it.
     assert "setting env UNLISTED" in done.stderr and "UNLISTED" not in arrived
     unsent = nodes.shell("g1", ssh.replace("-o SendEnv=UNLISTED", "") + " true")
