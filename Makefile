@@ -132,11 +132,11 @@ build: install ## build the collection, and use the built file from an empty pat
 
 .PHONY: integration
 integration: install ## real sshd and mpirun on local nodes
-	scripts/as-root pytest tests/integration --ignore tests/integration/kubernetes \
+	scripts/as-root pytest tests/integration --ignore tests/integration/kubernetes --numprocesses 3 --dist loadfile \
 	  --junit-xml=build/junit/integration/integration.xml
 
 .PHONY: kubernetes
-kubernetes: install ## the same on pods: KUBECONFIG's cluster, else one from Debian packages (see tests/testbed)
+kubernetes: install ## the same on pods: KUBECONFIG's cluster, else kind's, else one from Debian packages (see tests/testbed)
 	# Most of the time these wait, each in a namespace of its own.
 	scripts/as-root scripts/with-cluster pytest tests/integration/kubernetes --numprocesses 4 \
 	  --junit-xml=build/junit/kubernetes/kubernetes.xml

@@ -47,3 +47,12 @@ attributes:
     details:
       - This action does not modify state.
 """
+
+    # Of modules with a half that runs on the controller.
+    ACTION = r"""
+options: {}
+attributes:
+  action:
+    description: Indicates this has a corresponding action plugin so some parts of the options can be executed on the controller.
+    support: full
+"""

@@ -18,12 +18,9 @@ author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
   - gpufabric.nccl.attributes
+  - gpufabric.nccl.attributes.action
   - gpufabric.nccl.attributes.read_only
   - gpufabric.nccl.cluster
-attributes:
-  action:
-    description: Indicates this has a corresponding action plugin so some parts of the options can be executed on the controller.
-    support: full
 options:
   label_selector:
     description:

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
+import fcntl
 import itertools
 import json
 import os
@@ -16,6 +18,7 @@ import re
 import shlex
 import stat
 import subprocess
+import tempfile
 import typing as t
 
 import pytest
@@ -36,6 +39,8 @@ CONTROLLER_ACTIONS = {
     "gpufabric.nccl.display_text",
 }
 
+#: Groups of nodes that each of the processes which run tests beside each other may make.
+NODES_PER_WORKER = 30
 
 #: What Ansible's own logins leave on a node.
 _OF_ANSIBLE = re.compile(r"/\.ansible[/ ]|/var/log/(wtmp|lastlog) ")
@@ -230,11 +235,20 @@ def player(tmp_path_factory: pytest.TempPathFactory) -> Player:
     return Player(tmp_path_factory.mktemp("plays"))
 
 
+@contextlib.contextmanager
+def one_at_a_time() -> t.Iterator[None]:
+    """Of all sessions of tests on this machine: podman 4.3 may give networks that are made at once the same bridge."""
+    with open(pathlib.Path(tempfile.gettempdir()) / "gpufabric-tests.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
 def make_nodes(player: Player) -> t.Iterator[t.Callable[[int], Nodes]]:
     """Starts nodes; all are removed at the end, however the tests end."""
     started = []
-    numbers = itertools.count(int(os.environ.get("GPUFABRIC_TEST_FIRST", "100")))
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").replace("gw", ""))
+    numbers = itertools.count(int(os.environ.get("GPUFABRIC_TEST_FIRST", "100")) + worker * NODES_PER_WORKER)
 
     def start(count: int) -> Nodes:
         number = next(numbers)
@@ -251,7 +265,8 @@ def make_nodes(player: Player) -> t.Iterator[t.Callable[[int], Nodes]]:
             "gather_facts": False,
             "roles": ["gpufabric.nccl.local_nodes"],
         }
-        played = player.playbook([role], **variables)
+        with one_at_a_time():
+            played = player.playbook([role], **variables)
         assert played.returncode == 0, played.output
         nodes = played.result(action="gpufabric.nccl.local_nodes")["nodes"]
         names = [node["name"] for node in nodes]
@@ -283,3 +298,13 @@ def breakable(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
 def fresh_nodes(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
     """Two nodes of the test's own, which it may break."""
     return make_nodes(2)
+
+
+@pytest.fixture(scope="session")
+def openmpi5() -> dict[str, str]:
+    """The variables that make a run one with Open MPI 5, and with the mpi4py that is for it."""
+    done = subprocess.run([ROOT / "scripts" / "openmpi5"], capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"Open MPI 5 cannot be installed: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+    prefix = done.stdout.strip()
+    return {"gpufabric_mpi_prefix": prefix, "ansible_python_interpreter": f"{prefix}/bin/python"}

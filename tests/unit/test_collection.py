@@ -43,3 +43,11 @@ def test_role_defaults_are_the_documented_ones(specs):
     values = {name: value for name, value in defaults.items() if "{{" not in str(value)}
     assert values == {name: option["default"] for name, option in options.items() if "default" in option}
     assert [name for name in defaults if name not in options] == []
+
+
+def test_a_variable_has_the_same_default_in_all_roles():
+    defaults = {}
+    for path in sorted(ROOT.glob("roles/*/defaults/main.yml")):
+        for name, value in yaml.safe_load(path.read_text()).items():
+            defaults.setdefault(name, []).append(value)
+    assert {name: values for name, values in defaults.items() if any(value != values[0] for value in values)} == {}
