@@ -7,6 +7,8 @@ from __future__ import annotations
 import pytest
 
 RAW = "ansible.builtin.raw"
+#: Starts a program that the end of the login does not end, not even before it is in a session of its own.
+OUTLIVING = "trap '' HUP; setsid -f"
 PATH = "/run/gpufabric/names/mpi/hostfile"
 
 
@@ -59,7 +61,7 @@ def test_names_become_addresses_and_check_mode_predicts(nodes, clean):
 
 def test_names_that_come_late_and_names_of_clusters(nodes, clean):
     two, three, four = (nodes.addresses[node] for node in ("g2", "g3", "g4"))
-    late = f"setsid -f sh -c 'sleep 2; echo {four} late >> /etc/hosts' >/dev/null 2>&1"
+    late = f"{OUTLIVING} sh -c 'sleep 2; echo {four} late >> /etc/hosts' >/dev/null 2>&1"
     mixed = (
         f"# Made by hand\n\nw-0.job.ns.svc slots=4  # long form only\n  w-1.job.ns.svc\n{four} slots=2 max_slots=8\n"
     )
@@ -124,7 +126,7 @@ def test_names_of_another_host_are_waited_for_and_told(nodes, clean):
     """``w-0`` was the name of g3 once; it is that of g2 now."""
     two, three = nodes.addresses["g2"], nodes.addresses["g3"]
     # The file is podman's, which can be written but not replaced.
-    late = f"setsid -f sh -c 'sleep 2; echo {two} w-1.job.ns >> /etc/hosts' >/dev/null 2>&1"
+    late = f"{OUTLIVING} sh -c 'sleep 2; echo {two} w-1.job.ns >> /etc/hosts' >/dev/null 2>&1"
     expected = {"w-0": two, "w-1.job": two, "others": three}
     src = "w-0.job.ns.svc slots=2\n"
     _hosts, _src, failed, taken, _late, waited, short = nodes.modules(
