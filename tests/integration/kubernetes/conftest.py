@@ -19,6 +19,7 @@ import typing as t
 import uuid
 
 import pytest
+from pod_runs import Runs
 
 
 def _run(*argv: str | pathlib.Path, check: bool = True, **keywords: t.Any) -> subprocess.CompletedProcess[str]:
@@ -177,3 +178,9 @@ def namespace(cluster: Cluster) -> c.Iterator[str]:
 def pods(cluster: Cluster, namespace: str) -> Pods:
     """Makes pods by hand."""
     return Pods(cluster, namespace)
+
+
+@pytest.fixture
+def runs(cluster: t.Any, cluster_player: t.Any, namespace: str, tmp_path: pathlib.Path) -> Runs:
+    """Runs in a namespace of the test's own."""
+    return Runs(cluster, cluster_player, namespace, tmp_path)

@@ -16,7 +16,7 @@ import platform
 import typing as t
 
 import pytest
-from test_worker_pods import Runs
+from pod_runs import Runs
 
 NAMES = ("a", "b")
 #: What openshift gives: any uid, the group 0. The image lets that group write /etc/passwd.

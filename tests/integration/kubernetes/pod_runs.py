@@ -1,0 +1,80 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs of the playbook kubernetes, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+import typing as t
+
+#: Finds all that a run made in a cluster.
+OURS = "app.kubernetes.io/managed-by=gpufabric.nccl"
+#: What a run may have made in a namespace.
+KINDS = "pods,services,statefulsets,networkpolicies,configmaps,secrets"
+#: What remains in a pod: the directories of runs, and the processes that carry a run's name.
+REMAINS = (
+    "ls /run/gpufabric /tmp/gpufabric-* 2>/dev/null;"
+    " for f in /proc/[0-9]*/environ; do tr '\\0' '\\n' <$f 2>/dev/null | grep GPUFABRIC_; done; true"
+)
+
+
+class Runs:
+    """Runs of the playbook kubernetes in one namespace, small ones."""
+
+    def __init__(self, cluster: t.Any, player: t.Any, namespace: str, directory: pathlib.Path) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self.directory = directory
+        self._player = player
+
+    def within(self, environment: dict[str, str]) -> Runs:
+        """The same with other environment variables."""
+        player = self._player.within({**self.cluster.environment, **environment})
+        return Runs(self.cluster, player, self.namespace, self.directory)
+
+    def play(self, *arguments: str, **variables: t.Any) -> t.Any:
+        """Create pods, or with a variable that names some adopt them, and run."""
+        small = {
+            "gpufabric_namespace": self.namespace,
+            "worker_pods_gpus": 0,
+            "worker_pods_image": self.cluster.image,
+            "worker_pods_shm_size": "64Mi",
+            "worker_pods_timeout": 120,
+            "nccl_benchmark_max_bytes": "4K",
+            "nccl_benchmark_iterations": 2,
+            "report_dir": str(self.directory / "report"),
+        }
+        return self._player.playbook("gpufabric.nccl.kubernetes", *arguments, **{**small, **variables})
+
+    def result(self) -> dict[str, t.Any]:
+        """The result document of the last run."""
+        return json.loads((self.directory / "report/results.json").read_text())["results"][0]
+
+    def ours(self, selector: str = OURS) -> list[str]:
+        """The objects that runs have made here."""
+        return self.cluster.kubectl(
+            "get", KINDS, "--selector", selector, "--output=name", namespace=self.namespace
+        ).stdout.split()
+
+    def shell(self, pod: str, command: str, check: bool = True) -> str:
+        """What a shell command in a pod prints, without Ansible."""
+        return self.cluster.kubectl(
+            "exec", pod, "--", "sh", "-c", command, namespace=self.namespace, check=check
+        ).stdout
+
+    def has(self, pod: str, command: str) -> bool:
+        """Whether a shell command in a pod succeeds."""
+        done = self.cluster.kubectl("exec", pod, "--", "sh", "-c", command, namespace=self.namespace, check=False)
+        return done.returncode == 0
+
+
+def wait_until(condition: t.Callable[[], bool], seconds: float = 60, left: t.Callable[[], t.Any] = str) -> None:
+    """``left``: what to show where it does not come true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, left()
+        time.sleep(0.2)
