@@ -1,0 +1,420 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pathlib
+import re
+import runpy
+import sys
+import tracemalloc
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _diagnosis, _worker_pods
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import (
+    CATALOGUE,
+    DOMAINS,
+    Facts,
+    Source,
+    diagnose,
+    problem,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis_entry import filled
+
+ROOT = pathlib.Path(__file__).parents[4]
+FIXTURES = ROOT / "tests" / "unit" / "fixtures"
+PAGE = runpy.run_path(str(ROOT / "scripts" / "render-troubleshooting"))
+EXAMPLES = PAGE["read_examples"]()
+#: How mpirun ends where a rank has failed.
+NON_ZERO_EXIT = """\
+--------------------------------------------------------------------------
+mpirun detected that one or more processes exited with non-zero status, thus causing
+the job to be terminated. The first process to do so was:
+
+  Process name: [[1,1],3]
+  Exit code:    255
+--------------------------------------------------------------------------
+"""
+NOT_STARTED = """\
+--------------------------------------------------------------------------
+ORTE was unable to reliably start one or more daemons.
+This usually is caused by:
+
+* not finding the required libraries and/or binaries on
+  one or more nodes. Please check your PATH and LD_LIBRARY_PATH
+--------------------------------------------------------------------------
+"""
+LOST = """\
+--------------------------------------------------------------------------
+ORTE has lost communication with a remote daemon.
+
+  HNP daemon   : [[1,0],0] on node g1
+  Remote daemon: [[1,0],2] on node g3
+--------------------------------------------------------------------------
+"""
+REMOTE = "g{0}:40:41 [1] misc/socket.cc:538 NCCL WARN Net : Connection closed by remote peer g3.lab<40213>\n"
+KILLED = "mpirun noticed that process rank 5 with PID 4211 on node g3 exited on signal 9 (Killed).\n"
+OOM = "Sep  3 10:11:12 g3 kernel: Out of memory: Killed process 4211 (all_reduce_perf) total-vm:8123456kB\n"
+#: What the outputs that are fixtures of the parser tell beside numbers.
+TOLD = {
+    "2.10-reduce-failed.txt": {"wrong-values"},
+    "2.17-minimum-failed.txt": {"average-below-minimum"},
+    "2.18-numbers-of-any-width.txt": {"wrong-values"},
+    "died-in-row.txt": {"gpu-illegal-access"},
+}
+INFO = "g1:4000:4100 [0] NCCL INFO Channel 00/0 : 0[10] -> 8[10] [send] via NET/IB/0 failed error timed out\n"
+
+
+def found(*texts, exit_status=1, facts=None, kind="launcher"):
+    """Ids and hosts of what is found."""
+    sources = [Source(kind, text.splitlines(keepends=True)) for text in texts]
+    return [(entry.id, entry.host) for entry in diagnose(sources, exit_status, facts)]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.id)
+def test_example_is_told_as_its_cause_and_no_other(example):
+    problems = diagnose([Source("any", example.lines)], example.exit_status)
+    hosts = [
+        entry.host and (entry.host if entry.host[0].isdigit() else entry.host.partition(".")[0]) for entry in problems
+    ]
+    expected = example.host and (example.host if example.host[0].isdigit() else example.host.partition(".")[0])
+    assert ([entry.id for entry in problems], hosts) == ([example.id], [expected])
+    assert problems[0].evidence
+
+
+def test_every_sign_is_shown_by_an_example(monkeypatch):
+    seen = set()
+    close = _diagnosis._Reader._close
+
+    def recording(reader, window):
+        if window.sign.pattern.search(" ".join(window.texts)):
+            seen.add((window.entry.id, window.sign))
+        close(reader, window)
+
+    monkeypatch.setattr(_diagnosis._Reader, "_close", recording)
+    for example in EXAMPLES:
+        diagnose([Source("any", example.lines)], example.exit_status)
+    signs = [(entry.id, sign) for entry in CATALOGUE.values() for sign in entry.signs]
+    assert [(identity, sign.mark) for identity, sign in signs if (identity, sign) not in seen] == []
+
+
+def test_ids_are_there_once():
+    ids = [entry.id for entries in DOMAINS.values() for entry in entries]
+    assert sorted(ids) == sorted(set(ids))
+    assert [identity for identity in ids if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", identity)] == []
+    assert [
+        entry.id for entry in CATALOGUE.values() if not (entry.signs or entry.found_by or entry.id == "unknown")
+    ] == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="plugins of the controller are of its Python")
+def test_ids_of_all_plugins_are_in_the_catalogue():
+    """Those that a call of Problem, or of a function problem, has as its first argument or as id."""
+    used = {values[0] for values in (*_worker_pods._WAITING.values(), _worker_pods._NOT_STARTED)}
+    for path in (ROOT / "plugins").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or getattr(node.func, "id", None) not in ("Problem", "problem"):
+                continue
+            values = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "id")]
+            used |= {value.value for value in values if isinstance(value, ast.Constant)}
+    assert "dns-selector" in used and "rows-lost" in used
+    assert sorted(used - set(CATALOGUE)) == []
+
+
+@pytest.mark.parametrize("identity", CATALOGUE)
+def test_texts_are_whole_sentences_with_and_without_facts(identity):
+    entry = CATALOGUE[identity]
+    names = set(re.findall(r"{(\w+)}", entry.cause + entry.cure))
+    for facts in ({}, {name: f"<{name}>" for name in names}):
+        entry_problem = problem(identity, **facts)
+        for text in (entry_problem.cause, entry_problem.cure):
+            assert re.fullmatch(r"[^ ].*\.", text) and not re.search(r"[\[\]{}]|  | [,.;:)]|\( ", text), text
+        assert all(value in entry_problem.cause + entry_problem.cure for value in facts.values())
+
+
+def test_problem():
+    made = problem("connect-refused", host="g3", evidence="x", address="10.66.0.13", port=2222, other=1)
+    assert made.as_dict() == {
+        "id": "connect-refused",
+        "severity": "error",
+        "host": "g3",
+        "cause": "Nothing listens on 10.66.0.13 port 2222, or a firewall resets.",
+        "cure": CATALOGUE["connect-refused"].cure,
+        "evidence": "x",
+    }
+    assert problem("env-not-sent").severity == "warning"
+    assert problem("env-not-sent", severity="error").severity == "error"
+    assert CATALOGUE["env-not-sent"].docs == "docs/troubleshooting.md#env-not-sent"
+
+
+def test_filled():
+    assert filled("[{a} and {b}|Two] of [{c}].", {"a": "[1]", "b": "{2}"}) == "[1] and {2} of ."
+
+
+def test_facts_of_the_output_are_in_the_texts():
+    (entry,) = diagnose([Source("launcher", ["ssh: connect to host 10.66.0.13 port 2222: Connection refused\n"])], 255)
+    assert entry.cause == "Nothing listens on 10.66.0.13 port 2222, or a firewall resets."
+    assert entry.evidence == "line 1: ssh: connect to host 10.66.0.13 port 2222: Connection refused"
+
+
+def test_evidence_of_a_block_is_its_telling_lines():
+    example = next(example for example in EXAMPLES if example.id == "mpi-version-differs")
+    (entry,) = diagnose([Source("launcher", ["x", *example.lines], name="stderr")], 1)
+    assert entry.cause == "Open MPI, or its daemon, is another version there than on the launcher: 4.0.3, not 4.1.4."
+    assert [line.split(":")[1] for line in entry.evidence.splitlines()] == ["2", "10", "11", "13"]
+    assert entry.evidence.startswith("stderr:2: Open MPI detected a mismatch")
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ([NON_ZERO_EXIT], [("unknown", None)]),
+        ([REMOTE.format(1), REMOTE.format(2)], [("nccl-remote-error", "g3.lab")]),
+        ([REMOTE.format(1), LOST, NOT_STARTED], [("lost-connection", "g3")]),
+        ([REMOTE.format(1), LOST, KILLED], [("rank-killed", "g3")]),
+        # Told last, and by another source.
+        ([REMOTE.format(1), LOST, KILLED, OOM], [("oom-killed", "g3")]),
+        (["command terminated with exit code 137\n" + LOST], [("daemon-killed", "g3")]),
+        (["bash: orted: command not found\n" + LOST], [("daemon-missing", "g3")]),
+        # What is wrong here is wrong on the launcher.
+        (["Bad owner or permissions on /root/.ssh/config\n" + LOST], [("ssh-config-permissions", None)]),
+        (["Host key verification failed.\n" + NOT_STARTED], [("host-key-refused", None)]),
+    ],
+)
+def test_first_cause_of_what_follows_from_it(texts, expected):
+    assert found(*texts) == expected
+
+
+def test_causes_on_several_hosts_are_all_told():
+    text = (
+        "ssh: connect to host g2 port 22: Connection refused\n"
+        "ssh: Could not resolve hostname g3: Name or service not known\n"
+        "bench@g4: Permission denied (publickey).\n"
+        "ssh: connect to host g5 port 22: Connection refused\n"
+        "ssh: connect to host g2 port 22: Connection refused\n"
+    )
+    assert found(text + NOT_STARTED, exit_status=255) == [
+        ("connect-refused", "g2"),
+        ("name-unresolved", "g3"),
+        ("connect-refused", "g5"),
+        ("ssh-auth-refused", "g4"),
+    ]
+
+
+def test_effect_on_a_host_with_a_cause_is_left_out_and_on_another_is_told():
+    sshd = Source("sshd", ["User bench not allowed because account is locked\n"], host="g3")
+    ssh = Source("launcher", [f"bench@{host}: Permission denied (publickey).\n" for host in ("g3", "g4")])
+    problems = diagnose([ssh, sshd], 255)
+    assert [(entry.id, entry.host) for entry in problems] == [("account-locked", "g3"), ("ssh-auth-refused", "g4")]
+
+
+def test_names_of_the_run():
+    facts = Facts(names={"10.66.0.13": "g3", "g4": "node-four"}, ranks={7: "g7"})
+    text = (
+        "ssh: connect to host 10.66.0.13 port 2222: Connection refused\n"
+        "ssh: Could not resolve hostname g4.lab: Name or service not known\n"
+        "[1,7]<stderr>:sh: 1: exec: /opt/all_reduce_perf: not found\n"
+    )
+    assert found(text, facts=facts) == [
+        ("connect-refused", "g3"),
+        ("name-unresolved", "node-four"),
+        ("program-missing", "g7"),
+    ]
+
+
+def test_host_of_a_rank_is_learnt_from_the_device_list():
+    text = (
+        "[1,0]<stdout>:#  Rank  3 Group  0 Pid   4211 on         g3 device  0 [0000:07:00] NVIDIA H100\n"
+        "[1,3]<stderr>:malloc: Cannot allocate memory\n"
+    )
+    assert found(text) == [("host-memory", "g3")]
+
+
+def test_interleaved_blocks_of_ranks():
+    blocks = [
+        [
+            f"[1,{rank}]<stderr>:WARNING: An invalid value was given for btl_tcp_if_include.  This",
+            f"[1,{rank}]<stderr>:value will be ignored.",
+            f"[1,{rank}]<stderr>:",
+            f"[1,{rank}]<stderr>:  Local host: g{rank}",
+            f"[1,{rank}]<stderr>:  Value:      {value}",
+            f"[1,{rank}]<stderr>:  Message:    {message}",
+        ]
+        for rank, value, message in (
+            (1, "ens9", "Unknown interface name"),
+            (2, "10.77.0.x/24", "Invalid specification (inet_pton() failed)"),
+        )
+    ]
+    text = "".join(f"{first}\n{second}\n" for first, second in zip(*blocks))
+    assert found(text) == [("btl-interface-missing", "g1"), ("btl-network-invalid", "g2")]
+
+
+@pytest.mark.parametrize(
+    "prefix", ["[1,3]<stderr>:", "[prterun-g1-77@1,3]<stderr>: ", " 3: ", "[2026-01-02 03:04:05] [1,3]<stderr>:", "[pod/bench-3/worker] "]
+)  # fmt: skip
+def test_prefixes_of_lines(prefix):
+    facts = Facts(ranks={3: "bench-3"})
+    assert found(f"{prefix}sh: 1: exec: x: not found\n", facts=facts) == [("program-missing", "bench-3")]
+    assert found(f"{prefix}g3: Test CUDA failure common.cu:1 'invalid device ordinal'\n") == [("gpus-missing", "g3")]
+
+
+def test_torn_line():
+    text = "   8  2  float  sum  -1g1:40:41 [0] NCCL INFO x g3:42:43 [1] a.cc:1 NCCL WARN Bootstrap : no socket interface found\n"
+    assert [identity for identity, _host in found(text)] == ["nccl-interface-missing"]
+
+
+def test_sshd_closing_a_connection_is_no_failure():
+    lines = ["Connection closed by 10.66.0.11 port 40112\n", "Connection reset by 10.66.0.11 port 40113\n"]
+    assert [entry.id for entry in diagnose([Source("sshd", lines, host="g3")], 255)] == ["unknown"]
+    assert [entry.id for entry in diagnose([Source("ssh", lines)], 255)] == ["ssh-closed"]
+
+
+def test_open_mpi_that_loses_its_own_message_is_no_other_version():
+    line = "[g3:42] [[1,0],0] ORTE_ERROR_LOG: Data unpack would read past end of buffer in file ../orte/util/show_help.c at line 501\n"
+    assert found(line) == [("unknown", None)]
+
+
+@pytest.mark.parametrize(
+    "path", [FIXTURES / "all_reduce_perf.txt", FIXTURES / "alltoall_cpu.txt", *sorted((FIXTURES / "nccl_tests").iterdir())]
+)  # fmt: skip
+def test_output_of_nccl_tests_has_no_sign(path):
+    """Not even of a run that was ended, which the exit status does not clear."""
+    text = path.read_text(encoding="utf-8")
+    told = {identity for identity, _host in found(text, text.replace("\n", f"\n{INFO}"), exit_status=None)}
+    assert told == TOLD.get(path.name, set())
+
+
+def test_success_is_no_failure_whatever_was_printed():
+    assert found(NOT_STARTED + KILLED, exit_status=0) == []
+
+
+@pytest.mark.parametrize("exit_status", [1, 137, 255])
+def test_unknown_shows_the_lines_that_matter(exit_status):
+    advice = "-" * 40 + "\n" + "".join(f"advice {number}\n" for number in range(50)) + "-" * 40 + "\n"
+    rows = "".join(f"{number}  2  float  sum  -1  3.4  0.0  0.0  0\n" for number in range(100))
+    text = "the gizmo failed\n" + rows + INFO * 30 + advice + "the end\n"
+    (entry,) = diagnose([Source("launcher", text.splitlines())], exit_status)
+    lines = entry.evidence.splitlines()
+    assert (entry.id, entry.host, len(lines)) == ("unknown", None, 20)
+    assert (lines[0], lines[1], lines[-1]) == ("the gizmo failed", "82  2  float  sum  -1  3.4  0.0  0.0  0", "the end")
+    assert not any("INFO" in line or "advice" in line for line in lines)
+
+
+def test_advice_is_shown_where_there_is_nothing_else():
+    (entry,) = diagnose([Source("launcher", NON_ZERO_EXIT.splitlines())], 255)
+    assert entry.evidence.startswith("mpirun detected that one or more processes")
+
+
+def test_little_is_kept_of_much():
+    def lines():
+        for number in range(5_000):
+            yield INFO
+            yield f"[1,{number % 64}]<stderr>:ssh: connect to host g{number % 50} port 22: Connection refused\n"
+            yield f"[1,{number % 64}]<stderr>:WARNING: An invalid value was given for btl_tcp_if_include. {number}\n"
+
+    tracemalloc.start()
+    problems = diagnose([Source("launcher", lines())], 255)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(problems) == 50 and all(len(entry.evidence) < 1000 for entry in problems)
+    assert peak < 2_000_000
+
+
+def test_evidence_is_short_however_a_host_is_called():
+    lines = [REMOTE.format(1).replace("g3.lab", f"g3.lab{number}") for number in range(20)]
+    (entry,) = diagnose([Source("launcher", lines)], 1)
+    assert len(entry.evidence.splitlines()) == 6
+
+
+def test_line_without_end_takes_no_time():
+    assert found("x" + " error: while connect() to" * 200_000) == [("unknown", None)]
+
+
+def test_page_is_the_catalogue():
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    assert text == PAGE["page"](), "run scripts/render-troubleshooting"
+
+
+CORPUS = os.environ.get("GPUFABRIC_CORPUS")
+#: Tags of index.jsonl that fit an id, beside the words of the id itself.
+TAGS = {
+    "batch-launch-failed": {"pals", "launcher"},
+    "connect-timeout": {"timeout"},
+    "connect-unreachable": {"no-route"},
+    "daemon-killed": {"sigkill"},
+    "daemon-library-missing": {"shared-library"},
+    "daemon-missing": {"path"},
+    "daemon-not-started": {"orte", "prte"},
+    "fabric-manager": {"fabricmanager"},
+    "gdr-unavailable": {"ib"},
+    "gpu-busy": {"cuda"},
+    "gpu-driver": {"driver", "nvml"},
+    "gpu-ecc": {"hardware", "xid"},
+    "gpu-illegal-access": {"cuda"},
+    "gpu-lost": {"hardware", "xid"},
+    "gpu-memory": {"oom"},
+    "gpu-none": {"no-device", "cuda"},
+    "gpu-nvlink": {"hardware", "xid"},
+    "gpu-unknown-error": {"cuda"},
+    "gpu-xid": {"hardware", "xid"},
+    "host-key-changed": {"hostkey"},
+    "host-key-refused": {"hostkey"},
+    "host-key-unknown": {"hostkey"},
+    "ib-access-error": {"ib"},
+    "ib-gid-unreachable": {"ib", "gid"},
+    "ib-retry-exceeded": {"ib"},
+    "kube-forbidden": {"kubectl", "rbac"},
+    "kube-unreachable": {"kubectl"},
+    "lost-connection": {"lost-communication"},
+    "mpi-version-differs": {"version-mismatch"},
+    "name-server-silent": {"resolve"},
+    "name-unresolved": {"resolve"},
+    "nccl-connect-timeout": {"timeout"},
+    "nccl-internal-error": {"internal-error"},
+    "nccl-no-route": {"no-route"},
+    "nccl-remote-error": {"remote-error"},
+    "nccl-system-error": {"unhandled-system-error"},
+    "nccl-version-differs": {"version-mismatch"},
+    "oom-killed": {"oom", "sigkill"},
+    "program-library-missing": {"shared-library"},
+    "rank-bus-error": {"shm", "signal"},
+    "rank-crashed": {"segfault", "signal"},
+    "rank-killed": {"sigkill", "oom"},
+    "ssh-auth-refused": {"publickey", "permission"},
+    "ssh-closed": {"kex"},
+    "ssh-key-missing": {"publickey"},
+    "ssh-key-permissions": {"private-key"},
+    "sshd-no-host-keys": {"hostkeys"},
+    "sshd-run-directory": {"privsep"},
+    "test-argument": {"arguments"},
+}
+#: Words of ids that say nothing of the cause.
+COMMON = {"ssh", "sshd", "nccl", "gpu", "mpi", "orte", "prte", "missing", "error", "key", "host", "address"}
+
+
+@pytest.mark.skipif(CORPUS is None, reason="GPUFABRIC_CORPUS does not name a folder with failures in fail/*.txt")
+def test_corpus_of_failures(capsys):
+    """No failure gets a wrong name: the first that is told fits the tags that index.jsonl has for the file."""
+    texts = sorted(pathlib.Path(CORPUS, "fail").glob("*.txt"))
+    index = pathlib.Path(CORPUS, "index.jsonl").read_text(encoding="utf-8").splitlines()
+    tags = {pathlib.PurePath(entry["file"]).name: entry for entry in map(json.loads, index) if entry["kind"] == "fail"}
+    assert texts
+    right, wrong, unknown = [], [], []
+    for path in texts:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            told = diagnose([Source("any", lines, name=path.name)], 1)
+        identity = told[0].id
+        fitting = TAGS.get(identity, set()) | (set(identity.split("-")) - COMMON) | {identity}
+        if identity == "unknown":
+            unknown.append(path.name)
+        elif fitting & set(tags[path.name]["tags"]):
+            right.append(path.name)
+        else:
+            wrong.append(f"{path.name}: {identity}, {tags[path.name]['tags']}")
+    with capsys.disabled():
+        print(f"\ncorpus: {len(right)} named right, {len(wrong)} wrong, {len(unknown)} unknown: {', '.join(unknown)}")
+    assert wrong == []
