@@ -5,29 +5,53 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import os
 import signal
 import threading
 import time
 import typing as t
 
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
+from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import (
+from ansible.utils.path import unfrackpath
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_progress import (
+    Event,
+    Journal,
     Look,
-    events,
+    Narrator,
     look_command,
     parse_look,
+    parse_part,
     poll_interval,
+    read_command,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import assemble
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import descendants, read_processes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE
 
 #: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
 _POD_IS_GONE = "Error from server (NotFound): pods"
+#: Seconds that one call on the launcher may take, unless poll_grace is shorter, and that the end of a run may.
+_LONGEST_CALL = 20.0
+_LONGEST_END = 120.0
+
+_Answer = t.TypeVar("_Answer")
+
+
+class _LauncherLost(Exception):
+    """Nobody can say what becomes of the run."""
+
+
+class _TookTooLong(_LauncherLost):
+    """A call on the launcher that does not end."""
 
 
 class ActionModule(ActionBase):
-    """Starts a run on the launcher by the module, and then follows it with calls that read two small files."""
+    """Starts a run on the launcher by the module, and then follows it with calls that bring what is new."""
 
     TRANSFERS_FILES = False
 
@@ -36,12 +60,14 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
         self._launcher = self._task.delegate_to or self._task_vars.get("inventory_hostname", "the launcher")
+        self._grace = float(self._task.args.get("poll_grace", 60))
         state = self._task.args.get("state", "finished")
         if state in ("finished", "started"):
             result.update(self._start(waits=state == "finished"))
         else:
             result.update(self._execute_module(task_vars=self._task_vars))
-        self._remove_tmp_path(self._connection._shell.tmpdir)
+        with contextlib.suppress(AnsibleConnectionFailure, _TookTooLong), _at_most(_LONGEST_CALL):
+            self._remove_tmp_path(self._connection._shell.tmpdir)
         return result
 
     def _start(self, waits: bool) -> dict[str, t.Any]:
@@ -60,74 +86,222 @@ class ActionModule(ActionBase):
             except BaseException:
                 # The user has had enough, or the task's own time is over.
                 self._show("interrupted, the run is being ended")
-                self._stop()
+                try:
+                    self._stop()
+                except (AnsibleConnectionFailure, _TookTooLong) as error:
+                    self._show(f"the run could not be ended, it goes on where the launcher still runs: {error}")
                 raise
         return result
 
-    def _follow(self, begun: dict[str, t.Any], pid: int, directory: str) -> dict[str, t.Any]:
+    def _follow(self, begun: t.Mapping[str, t.Any], pid: int, start: int, directory: str) -> dict[str, t.Any]:
         """What came of the points, when they are over."""
-        names = [point["name"] for point in begun["points"]]
-        command = look_command(directory, pid)
-        begin = time.monotonic()
-        shown = 0
+        points = begun["points"]
+        narrator = Narrator(points, self._task.args.get("show", "rows"), Display().verbosity > 0)
+        journal = Journal()
+        outcomes: dict[int, t.Mapping[str, t.Any]] = {}
+        begin = news = time.monotonic()
+        if self._task.args.get("show") != "none":
+            for note in begun["notes"]:
+                self._show(note)
         if begun["followed"]:
-            self._show("this run is going on already and is followed")
-        while True:
-            time.sleep(poll_interval(time.monotonic() - begin))
-            look = self._look(command)
-            if look.progress is None:
-                raise AnsibleActionFail(
-                    f"{directory} is no longer on {self._launcher}: the launcher was replaced, or the run was removed"
-                )
-            lines = events(names, look.progress)
-            for line in lines[shown:]:
-                self._show(line)
-            shown = len(lines)
-            if look.outcome is not None:
-                return look.outcome
-            if not look.alive:
-                # Nobody writes the outcome now but this.
-                stopped = self._stop()
-                if stopped.get("failed"):
-                    raise AnsibleActionFail(f"the run on {self._launcher} has died: {stopped.get('msg')}")
+            self._show("this run was started before and is followed")
+        try:
+            look = Look(True)
+            while True:
+                now = time.monotonic()
+                time.sleep(0 if look.has_more else poll_interval(now - begin, now - news))
+                look = self._look(directory, pid, start, journal.offset)
+                over = self._take(journal.feed(look.events), narrator, outcomes)
+                if over is not None:
+                    return self._finish(assemble(points, outcomes, over), directory)
+                if look.events:
+                    news = time.monotonic()
+                elif not look.alive:
+                    # Nobody writes what came of it now but this.
+                    stopped = self._stop()
+                    if stopped.get("failed"):
+                        raise _LauncherLost(f"the run on {self._launcher} has died: {stopped.get('msg')}")
+                    if "points" not in stopped:
+                        raise self._gone(directory)
+                    names = ("points", "complete", "limited", "reaped", "msg")
+                    return self._finish({name: stopped[name] for name in names if name in stopped}, directory)
+        except (_LauncherLost, AnsibleConnectionFailure) as error:
+            return _without_launcher(points, outcomes, str(error))
 
-    def _look(self, command: str) -> Look:
-        """How far the run is. Raises AnsibleActionFail where the launcher gives no answer for too long."""
-        grace = float(self._task.args.get("poll_grace", 60))
-        deadline = time.monotonic() + grace
+    def _take(
+        self, events: t.Iterable[Event], narrator: Narrator, outcomes: dict[int, t.Mapping[str, t.Any]]
+    ) -> Event | None:
+        """Show events and keep what came of points; the last event of a run."""
+        for event in events:
+            for line in narrator.tell(event):
+                self._show(line)
+            if event["event"] == "ended":
+                outcomes[event["point"]] = event["outcome"]
+            elif event["event"] == "over":
+                return event
+        return None
+
+    def _look(self, directory: str, pid: int, start: int, offset: int) -> Look:
+        """How far the run is. Raises _LauncherLost."""
+        look = self._ask(look_command(directory, pid, offset), lambda text: parse_look(text, pid, start))
+        if not look.there:
+            raise self._gone(directory)
+        return look
+
+    def _gone(self, directory: str) -> _LauncherLost:
+        return _LauncherLost(
+            f"{directory} is no longer on {self._launcher}: the launcher was replaced, or the run was removed"
+        )
+
+    def _ask(self, command: str, parse: t.Callable[[str], _Answer | None]) -> _Answer:
+        """What the launcher answers. Raises _LauncherLost where it gives no answer for too long."""
+        deadline = time.monotonic() + self._grace
         told = False
         while True:
-            look, said = self._ask(command)
-            if look is not None:
-                return look
+            answer, said = self._ask_once(command, parse)
+            if answer is not None:
+                return answer
             if _POD_IS_GONE in said:
-                raise AnsibleActionFail(f"the launcher {self._launcher} is gone, and the run with it: {said}")
+                raise _LauncherLost(f"the launcher {self._launcher} is gone, and the run with it: {said}")
             if time.monotonic() > deadline:
-                raise AnsibleActionFail(
-                    f"the launcher {self._launcher} has not answered for {grace:g} s: {said}; where it still runs, the run"
+                raise _LauncherLost(
+                    f"the launcher {self._launcher} has not answered for {self._grace:g} s: {said}; where it still runs, the run"
                     " goes on, and the same task follows it"
                 )
             if not told:
-                self._show(f"no answer, asked again for {grace:g} s, the run goes on meanwhile: {said}")
+                self._show(f"no answer, asked again for {self._grace:g} s, the run goes on meanwhile: {said}")
                 told = True
-            time.sleep(min(3.0, grace / 10))
+            time.sleep(min(3.0, self._grace / 10))
 
-    def _ask(self, command: str) -> tuple[Look | None, str]:
+    def _ask_once(self, command: str, parse: t.Callable[[str], _Answer | None]) -> tuple[_Answer | None, str]:
         """What the launcher answers, or what the connection says where it does not."""
+        seconds = min(_LONGEST_CALL, max(5.0, self._grace / 3))
         try:
-            answer = self._low_level_execute_command(command)
+            with _at_most(seconds):
+                answer = self._low_level_execute_command(command)
         except AnsibleConnectionFailure as error:
             return None, str(error)
+        except _TookTooLong as error:
+            self._reconnect()
+            return None, str(error)
         said = (answer["stderr"] or answer["stdout"]).strip() or f"exit status {answer['rc']}"
-        return parse_look(answer["stdout"]), said
+        return parse(answer["stdout"]), said
+
+    def _reconnect(self) -> None:
+        """Have the next call make a connection of its own: a shared one may hang while a new one would not."""
+        if type(self._connection).reset is not ConnectionBase.reset:
+            with contextlib.suppress(AnsibleConnectionFailure, _TookTooLong), _at_most(5.0):
+                self._connection.reset()
+
+    def _finish(self, result: dict[str, t.Any], directory: str) -> dict[str, t.Any]:
+        """The result, with the output on the controller where that is wanted; the launcher gets to know that it is here."""
+        done = [os.path.join(directory, "unclaimed")]
+        destination = self._task.args.get("fetch_dest")
+        if destination is not None:
+            source = os.path.join(directory, "output.tar.gz")
+            target = os.path.join(unfrackpath(destination, follow=False), "output.tar.gz")
+            try:
+                self._fetch(source, target)
+                done.append(source)
+                result["points"] = [
+                    {**point, "output": _in_archive(point, directory, target)} for point in result["points"]
+                ]
+            except (OSError, EOFError, _LauncherLost) as error:
+                result.setdefault("warnings", []).append(
+                    f"the output of the run stays on {self._launcher}, in {directory}: {error}"
+                )
+        # Where this is lost, the next call tells the same once more.
+        self._ask_once(f"rm -f {' '.join(map(self._connection._shell.quote, done))}", lambda text: text)
+        return result
+
+    def _fetch(self, source: str, target: str) -> None:
+        """Bring a compressed file here, part by part, so that no call is long. Raises OSError, EOFError and _LauncherLost."""
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        part = f"{target}.part"
+        try:
+            with open(part, "wb") as file:
+                more = True
+                while more:
+                    block, more = self._ask(read_command(source, file.tell()), parse_part)
+                    file.write(block)
+            if not os.path.getsize(part):
+                raise FileNotFoundError(f"there is no {source} on {self._launcher}")
+            with gzip.open(part) as file:
+                # It ends with a checksum.
+                while file.read(1 << 20):
+                    pass
+            os.replace(part, target)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part)
 
     def _stop(self) -> dict[str, t.Any]:
         arguments = {name: self._task.args[name] for name in ("run_id", "run_dir") if name in self._task.args}
-        return self._execute_module(module_args={**arguments, "state": "stopped"}, task_vars=self._task_vars)
+        with _at_most(_LONGEST_END):
+            return self._execute_module(module_args={**arguments, "state": "stopped"}, task_vars=self._task_vars)
 
     def _show(self, line: str) -> None:
         if not self._task.no_log:
             Display().display(f"{self._launcher}: {line}")
+
+
+def _without_launcher(
+    points: t.Sequence[t.Mapping[str, t.Any]], outcomes: t.Mapping[int, t.Mapping[str, t.Any]], why: str
+) -> dict[str, t.Any]:
+    """What is known of the points where the launcher does not answer any more."""
+    cure = "See to the launcher, then run it again: what has finished is kept where the launcher still has it."
+    problem = Problem("launcher-lost", "error", f"{why[:1].upper()}{why[1:]}.", cure)
+    known = dict(outcomes)
+    status = "stopped"
+    for number in range(1, len(points) + 1):
+        if number not in known:
+            known[number] = {"status": status, "problems": [problem.as_dict()], "unread": "the point did not finish"}
+            status = "not_run"
+    return assemble(points, known, {"msg": why})
+
+
+def _in_archive(point: t.Mapping[str, t.Any], directory: str, archive: str) -> dict[str, str]:
+    paths = {name: os.path.relpath(point[f"{name}_path"], directory) for name in ("stdout", "stderr")}
+    return {"archive": archive, **paths}
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float) -> t.Iterator[None]:
+    """Raise _TookTooLong where something that may hang for ever does, and end the programs that it has started.
+
+    Not by SIGALRM, which is the task's own time-out.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting = True
+
+    def expire(_number: int, _frame: t.Any) -> None:
+        if waiting:
+            raise _TookTooLong(f"no answer within {seconds:g} s")
+
+    before = signal.signal(signal.SIGUSR1, expire)
+    timer = threading.Timer(seconds, signal.pthread_kill, (threading.main_thread().ident, signal.SIGUSR1))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except _TookTooLong:
+        _kill_children()
+        raise
+    finally:
+        waiting = False
+        timer.cancel()
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+def _kill_children() -> None:
+    # Where there is no /proc, they stay until the play ends.
+    with contextlib.suppress(OSError):
+        for pid in descendants(read_processes(), os.getpid()) - {os.getpid()}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import (
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import named_peers
+from ansible_collections.gpufabric.nccl.plugins.module_utils._sweep import points_table, with_sweep
 
 
 def peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
@@ -29,10 +30,11 @@ def benchmark_plan(
 ) -> dict[str, t.Any]:
     """The plan of a benchmark, or what is in its way as ``error``: a task says that better than a filter that fails."""
     try:
+        settings = with_sweep(settings)
         plan = check_nodes(nodes, settings) if peers is None else plan_benchmark(nodes, peers, settings)
     except GpufabricError as error:
         return {"error": str(error)}
-    return {"error": None, **plan}
+    return {"error": None, "points_table": points_table(settings["sweep_points"]), **plan}
 
 
 class FilterModule:

@@ -8,24 +8,35 @@ import json
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufabric.nccl.plugins.module_utils import _report
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _baseline, _report, _sweep_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import results_object
 
 
 def results_table(documents: t.Any) -> str:
     """The documents as text for a terminal."""
-    return _report.results_table(_checked("results_table", documents))
+    documents = _checked("results_table", documents)
+    sweep = _sweep_results.swept(documents)
+    return _report.results_table(documents, _sweep_results.sweep_table(sweep) if sweep else "")
 
 
 def results_markdown(documents: t.Any) -> str:
     """The documents as a report in Markdown."""
-    return _report.results_markdown(_checked("results_markdown", documents))
+    documents = _checked("results_markdown", documents)
+    sweep = _sweep_results.swept(documents)
+    return _report.results_markdown(documents, _sweep_results.sweep_markdown(sweep) if sweep else "")
 
 
 def results_json(documents: t.Any) -> str:
     """The documents as the JSON text of one file."""
-    return json.dumps(results_object(_checked("results_json", documents)), indent=2) + "\n"
+    documents = _checked("results_json", documents)
+    sweep = _sweep_results.swept(documents)
+    return json.dumps({**results_object(documents), **({"sweep": sweep} if sweep else {})}, indent=2) + "\n"
+
+
+def compare_results(before: t.Any, after: t.Any) -> dict[str, t.Any]:
+    """Two lists of documents, measurement by measurement."""
+    return _baseline.compare_results(_checked("compare_results", before), _checked("compare_results", after))
 
 
 def _checked(name: str, documents: t.Any) -> list[dict[str, t.Any]]:
@@ -38,9 +49,10 @@ def _checked(name: str, documents: t.Any) -> list[dict[str, t.Any]]:
 class FilterModule:
     """Filters over lists of result documents."""
 
-    def filters(self) -> dict[str, t.Callable[..., str]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """The filters by name."""
         return {
+            "compare_results": compare_results,
             "results_json": results_json,
             "results_markdown": results_markdown,
             "results_table": results_table,

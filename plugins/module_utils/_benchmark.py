@@ -19,7 +19,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import 
     RESULT_SCHEMA,
     add_problems,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._openmpi import check_implementation
+from ansible_collections.gpufabric.nccl.plugins.module_utils._openmpi import check_implementation, exact_names
 from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
 
 COLLECTIVES = (
@@ -57,24 +57,40 @@ _BOOTSTRAP = (
 _SIZE = re.compile(r"(\d+)([KMG]?)\Z", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
+#: The least value of each setting that is a number.
+_LEAST = {
+    "step_factor": 2,
+    "iterations": 1,
+    "warmup_iterations": 0,
+    "ranks_per_node": 1,
+    "timeout": 1,
+    "startup_timeout": 1,
+    "silence_timeout": 0,
+    "orphan_timeout": 0,
+    "limit_time": 1,
+}
+
+#: What the CPU program knows, of those that a sweep may have.
+CPU_DATATYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double")
+
 
 def check_settings(settings: t.Mapping[str, t.Any]) -> None:
     """Raise OptionError where the programs would refuse a setting: before anything is run, and by the variable's name."""
     unknown = [name for name in settings["collectives"] if name not in COLLECTIVES]
     if unknown or not settings["collectives"]:
         raise OptionError("nccl_benchmark_collectives", unknown, f"one or more of {', '.join(COLLECTIVES)}")
-    smallest, largest = (_parse_size(f"nccl_benchmark_{name}", settings[name]) for name in ("min_bytes", "max_bytes"))
+    smallest, largest = (parse_size(f"nccl_benchmark_{name}", settings[name]) for name in ("min_bytes", "max_bytes"))
     if smallest > largest:
         raise OptionError(
             "nccl_benchmark_min_bytes", settings["min_bytes"], f"at most {settings['max_bytes']}, the largest size"
         )
-    numbers = {"step_factor": 2, "iterations": 1, "warmup_iterations": 0, "timeout": 1, "ranks_per_node": 1}
-    for name, least in numbers.items():
+    for name, least in _LEAST.items():
         if settings.get(name) is not None and int(settings[name]) < least:
             raise OptionError(f"nccl_benchmark_{name}", settings[name], f"{least} or more")
 
 
-def _parse_size(option: str, value: str) -> int:
+def parse_size(option: str, value: t.Any) -> int:
+    """Bytes of a size such as 128M. Raises OptionError."""
     match = _SIZE.match(str(value))
     if match is None:
         raise OptionError(option, value, "a number of bytes, such as 8, or one with K, M or G, such as 128M")
@@ -82,7 +98,7 @@ def _parse_size(option: str, value: str) -> int:
 
 
 def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
-    """The arguments of an nccl-tests program; all collectives have the same."""
+    """The arguments of an nccl-tests program; all collectives have the same, but for the ``operation`` of a point of a sweep."""
     options = {
         "-b": settings["min_bytes"],
         "-e": settings["max_bytes"],
@@ -91,8 +107,11 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
         "-n": settings["iterations"],
         "-w": settings["warmup_iterations"],
         "-c": int(settings["check"]),
+        "-d": settings.get("datatype"),
+        "-o": settings.get("operation"),
     }
-    return [*(str(item) for pair in options.items() for item in pair), *(str(item) for item in settings["extra_args"])]
+    words = [str(item) for pair in options.items() if pair[1] is not None for item in pair]
+    return [*words, *(str(item) for item in settings["extra_args"])]
 
 
 def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequence[str]) -> tuple[str, str]:
@@ -142,8 +161,29 @@ def control_network(nodes: t.Mapping[str, Node], addresses: t.Mapping[str, str])
     )
 
 
+def data_plane(nodes: t.Mapping[str, Node]) -> dict[str, t.Any]:
+    """NCCL's network: ``data``, the interfaces' names where they are the same on all nodes, else None, and ``node_env``.
+
+    NCCL knows no subnets, so where names differ each node has its own value of a variable: ``node_env``, by node.
+    Raises NodeError where nothing is said of some nodes.
+    """
+    names = {host: node["data"]["interface"] if node["data"] else None for host, node in nodes.items()}
+    if len(set(names.values())) == 1:
+        return {"data": next(iter(names.values())), "node_env": {}}
+    unknown = [host for host, name in names.items() if name is None]
+    if unknown:
+        raise NodeError(
+            f"{_names(unknown, len(nodes))}: gpufabric_data_interface is set for other workers and not there;"
+            " set it for all, or gpufabric_data_subnet"
+        )
+    own = {host: {"NCCL_SOCKET_IFNAME": exact_names(str(name))} for host, name in names.items()}
+    return {"data": None, "node_env": own}
+
+
 def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Whether the nodes can run the benchmark together: the ``launcher``, the ``backend`` and the ``reason`` for it.
+
+    Also what data_plane says of them.
 
     ``nodes``: what mpi_node_info found, by inventory name, in their order. ``settings``: the role's variables without
     their prefix. Raises GpufabricError, which names the host at fault.
@@ -158,90 +198,116 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
     backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
     if backend == "cpu":
         _check_python(nodes)
-    return {"launcher": launcher, "backend": backend, "reason": reason}
+        unknown = {point["options"]["datatype"] for point in settings.get("sweep_points", ())} - set(CPU_DATATYPES)
+        if unknown:
+            allowed = f"with the cpu backend {', '.join(CPU_DATATYPES)}"
+            raise OptionError("nccl_benchmark_sweep.datatypes", sorted(unknown), allowed)
+    plane = data_plane(nodes)
+    if plane["node_env"] and settings["launcher_apart"]:
+        names = ", ".join(f"{host} {node['data']['interface']}" for host, node in nodes.items())
+        raise NodeError(
+            f"gpufabric_data_interface: with a launcher that is apart it must be the same on all workers: {names}"
+        )
+    return {"launcher": launcher, "backend": backend, "reason": reason, **plane}
 
 
 def plan_benchmark(
     nodes: t.Mapping[str, Node], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
-    """What to run: as check_nodes, and ``hosts`` of the hostfile, the ``control`` network, ``mca`` parameters, ``points``,
-    and where rank 0's host has the ``cpu_program``.
+    """What to run: as check_nodes, and ``hosts`` of the hostfile, the ``control`` network, ``mca`` parameters, ``points``, the
+    points of the ``sweep`` that they are, empty where it is none, and where rank 0's host has the ``cpu_program``.
 
-    ``peers``: as key_exchange made them, each with its ``name``; one may have ``slots`` that are given. Raises GpufabricError, which names the host at fault.
+    ``peers``: as key_exchange made them, each with its ``name``; one may have ``slots`` that are given. ``settings``: as
+    with_sweep makes them. Raises GpufabricError, which names the host at fault.
     """
     if not peers:
         raise OptionError("gpufabric_peers", list(peers), "at least one worker, as the role key_exchange makes it")
     plan = check_nodes({peer["name"]: nodes[peer["name"]] for peer in peers}, settings)
     launcher, backend = plan["launcher"], plan["backend"]
     addresses = {peer["name"]: peer["address"] for peer in peers}
-    slots = {peer["name"]: peer.get("slots") for peer in peers}
     # Directories of a run are the same on all workers, and on a launcher that is apart.
     run_dir = next((peer["run_dir"] for peer in peers if peer["name"] == launcher), peers[0]["run_dir"])
     cpu_program = posixpath.join(run_dir, "mpi", "files", "cpu_perf.py")
     # Rank 0 is to run on the launcher if that is a worker, and ranks are given out in the order of the hostfile.
-    order = sorted(addresses, key=lambda name: name != launcher)
+    order = sorted(peers, key=lambda peer: peer["name"] != launcher)
+    first = nodes[order[0]["name"]]
+    sweep = settings.get("sweep_points", ())
+    # Also where a point leaves it out: what the launcher has of it is not to be handed on.
+    unset = {name: None for point in sweep for name in point["env"]}
+    base = {**settings, "env": {**unset, **settings["env"]}}
     return {
         **plan,
         "control": control_network(nodes, addresses),
         "hosts": [
             {
-                "name": name,
-                "address": addresses[name],
-                "slots": slots[name] or _slots(name, nodes[name], backend, settings["ranks_per_node"]),
+                "name": peer["name"],
+                "address": peer["address"],
+                "slots": _slots(peer, nodes[peer["name"]], backend, settings),
             }
-            for name in order
+            for peer in order
         ],
         # Ranks that wait would keep the others off the CPUs where nodes share these.
         "mca": {"mpi_yield_when_idle": "1"} if backend == "cpu" else {},
         "cpu_program": cpu_program,
-        "points": [_point(name, backend, nodes[order[0]], cpu_program, settings) for name in settings["collectives"]],
+        "points": [_swept_point(point, backend, first, cpu_program, base) for point in sweep]
+        or [_point(name, backend, first, cpu_program, base) for name in settings["collectives"]],
+        "sweep": list(sweep),
     }
 
 
-def complete_results(
-    points: t.Sequence[t.Mapping[str, t.Any]],
-    outcomes: t.Sequence[t.Mapping[str, t.Any]],
-    parsed: t.Sequence[t.Mapping[str, t.Any]],
-    message: str,
-) -> list[dict[str, t.Any]]:
+def complete_results(plan: t.Mapping[str, t.Any], run: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """A result document for each point, also for one that printed no result.
 
-    ``points``: as planned. ``outcomes``: of mpi_run, in the same order. ``parsed``: what nccl_result returned for each
-    point, ``results``, or ``msg`` where it read none. ``message``: what mpi_run said of the points that failed.
+    ``plan``: of plan_benchmark, its ``points`` and ``sweep``. ``run``: what mpi_run returned, its ``points`` in the same order,
+    whether it was ``limited``, and the ``msg`` where points failed. Points of a sweep that were not run since its time was
+    over have no document: they are missing, and that is all.
     """
     documents = []
-    for point, outcome, reading in zip(points, outcomes, parsed):
-        found = reading.get("results")
+    sweep = plan.get("sweep") or [None] * len(plan["points"])
+    for point, swept, outcome in zip(plan["points"], sweep, run["points"]):
+        if swept and run.get("limited") and outcome["status"] == "not_run":
+            continue
+        found = outcome.get("results")
         problems = [Problem(**entry) for entry in outcome["problems"]]
         document = dict(found[0]) if found else _empty_document()
-        explained = problems or any(entry["severity"] == "error" for entry in document["problems"])
+        # What was found out afterwards is no cause.
+        explained = any(problem.id != "processes-left" for problem in problems) or any(
+            entry["severity"] == "error" for entry in document["problems"]
+        )
         if outcome["status"] != "finished" and not explained:
-            problems.append(_launch_problem(outcome, message))
+            problems.insert(0, _launch_problem(outcome, run.get("msg", "")))
         elif not found and not explained:
-            problems.append(_unread_problem(outcome, reading.get("msg", "")))
-        document["collective"] = point["name"]
-        document["points"] = {"argv": list(point["argv"]), "env": dict(point["env"]), "duration_s": outcome["duration"]}
+            problems.append(_unread_problem(outcome))
+        document["collective"] = swept["collective"] if swept else point["name"]
+        document["points"] = {
+            "argv": list(point["argv"]),
+            # Null is a variable that is not set, whatever the launcher has.
+            "env": {name: value for name, value in point["env"].items() if value is not None},
+            "duration_s": outcome.get("duration"),
+            # With the total, it can be told of a few results that there should be more.
+            **({"sweep": {**swept, "total": len(sweep)}} if swept else {}),
+        }
         documents.append(add_problems(document, problems))
     return documents
 
 
 def _launch_problem(outcome: t.Mapping[str, t.Any], message: str) -> Problem:
-    if outcome["status"] == "timeout":
-        cause = f"The program did not end within {outcome['duration']:.0f} s and was ended."
-        cure = "Give it more time (nccl_benchmark_timeout), or find out what it waits for in its output."
-    else:
-        cause = f"mpirun ended with exit status {outcome['exit_status']}."
-        cure = f"Read what it printed, in {posixpath.dirname(outcome['stdout_path'])} on the launcher."
-    return Problem(id=f"run-{outcome['status']}", severity="error", cause=cause, cure=cure, evidence=message)
+    return Problem(
+        id="run-failed",
+        severity="error",
+        cause=f"mpirun ended with exit status {outcome['exit_status']}.",
+        cure=f"Read what it printed, in {posixpath.dirname(outcome['stdout_path'])} on the launcher.",
+        evidence="\n".join(outcome.get("said", ())) or message,
+    )
 
 
-def _unread_problem(outcome: t.Mapping[str, t.Any], reason: str) -> Problem:
+def _unread_problem(outcome: t.Mapping[str, t.Any]) -> Problem:
     return Problem(
         id="output-unread",
         severity="error",
         cause="The program ended well, but no result can be read from what it printed.",
         cure=f"Read it, in {posixpath.dirname(outcome['stdout_path'])} on the launcher; see whether it is an nccl-tests program.",
-        evidence=reason,
+        evidence=outcome.get("unread") or "",
     )
 
 
@@ -326,13 +392,21 @@ def _check_python(nodes: t.Mapping[str, Node]) -> None:
         raise NodeError(f"Python is not the same on all workers: {'; '.join(texts)}; set ansible_python_interpreter")
 
 
-def _slots(host: str, node: Node, backend: str, ranks_per_node: int | str | None) -> int:
-    if ranks_per_node is None:
-        return node["gpus"]["count"] if backend == "nccl" else 1
+def _slots(peer: t.Mapping[str, t.Any], node: Node, backend: str, settings: t.Mapping[str, t.Any]) -> int:
+    """As many as the point with the most ranks needs."""
+    gpus, given = node["gpus"]["count"], peer.get("slots")
+    swept = [point["ranks_per_node"] for point in settings.get("sweep_points", ()) if point["ranks_per_node"]]
+    option = "nccl_benchmark_sweep.ranks_per_node" if swept else "nccl_benchmark_ranks_per_node"
     # What is given with -e is text.
-    ranks, gpus = int(ranks_per_node), node["gpus"]["count"]
+    ranks = max(swept) if swept else settings["ranks_per_node"] and int(settings["ranks_per_node"])
+    if given:
+        if swept and ranks > given:
+            raise OptionError(option, ranks, f"1 to {given}, the number of slots of {peer['name']}")
+        return given
+    if not ranks:
+        return gpus if backend == "nccl" else 1
     if backend == "nccl" and ranks > gpus:
-        raise OptionError("nccl_benchmark_ranks_per_node", ranks, f"1 to {gpus}, the number of GPUs of {host}")
+        raise OptionError(option, ranks, f"1 to {gpus}, the number of GPUs of {peer['name']}")
     return ranks
 
 
@@ -345,3 +419,15 @@ def _point(
         program = [first["python"]["executable"], "-c", _BOOTSTRAP, cpu_program, collective]
     argv = [*program, *program_arguments(settings)]
     return {"name": collective, "argv": argv, "env": dict(settings["env"])}
+
+
+def _swept_point(
+    point: t.Mapping[str, t.Any], backend: str, first: Node, cpu_program: str, settings: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    own = {**settings, **point["options"], "env": {**settings["env"], **point["env"]}}
+    planned = {
+        **_point(point["collective"], backend, first, cpu_program, own),
+        "name": point["name"],
+        "id": point["id"],
+    }
+    return {**planned, "ranks_per_node": point["ranks_per_node"]} if point["ranks_per_node"] else planned

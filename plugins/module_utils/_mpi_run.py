@@ -4,180 +4,175 @@
 
 # Private to the collection: it may change in any release.
 
-"""The points of a run: each a program started by mpirun, its output in files of the run's directory.
-
-A process of its own on the launcher, the runner, goes through them. The controller looks at two small files how far it is.
-"""
+"""The points of a run, each a program started by mpirun: what is to be run, and what came of it."""
 
 from __future__ import annotations
 
-import contextlib
+import collections
 import dataclasses
-import fcntl
 import hashlib
 import json
 import os
 import re
-import shlex
-import shutil
-import subprocess
-import time
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, remove, write_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import Host
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results, placement_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_marks import without_marks
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_reap import POINT_VARIABLE, Reach
 from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
-    end_started,
-    parse_start,
-    parse_stat,
-    read_processes,
-    run_detached,
-    stamped,
-)
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
-
-#: Set in every process of a point, on every node, so that it can be found and ended.
-POINT_VARIABLE = "GPUFABRIC_POINT"
-
-#: Around the launcher's answer, so that what is missing in it is missing there and not lost on the way.
-_ANSWER = "gpufabric.nccl"
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\Z")
 _FRAME = re.compile(r"-{60,}\s*\Z")
 
+#: Bytes of the end of an output in which the cause of a failure is looked for.
+_TAIL = 1 << 16
+#: Characters of a line that are quoted.
+_LONGEST = 1000
+#: How many points that failed are explained.
+_MOST_EXPLAINED = 10
+
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One program to run. ``timeout`` in seconds."""
+    """One program to run. ``timeout`` in seconds; ``ranks_per_node`` None: as many as each host has slots.
 
+    ``unset``: names of variables that its ranks do not get, whatever the launcher has of them.
+    """
+
+    id: str
     name: str
     argv: tuple[str, ...]
     env: t.Mapping[str, str]
     timeout: float
+    ranks_per_node: int | None = None
+    unset: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Times in seconds: for all ranks to start, without any output, without anybody who asks, for the run as a whole.
+
+    0 is no limit, of ``total`` None.
+    """
+
+    startup: float = 120.0
+    silence: float = 0.0
+    orphan: float = 3600.0
+    total: float | None = None
+
+    def __post_init__(self) -> None:
+        for option, value in (("startup", self.startup), ("silence", self.silence), ("orphan", self.orphan)):
+            if value < 0:
+                raise OptionError(f"{option}_timeout", value, "0 or more seconds")
+        if self.total is not None and self.total <= 0:
+            raise OptionError("limit_time", self.total, "more than 0 seconds")
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A point with the command line of mpirun and the environment to start it in."""
+    """A point with the command line of mpirun, the environment to start it in, and how many ranks that starts."""
 
     point: Point
     command: tuple[str, ...]
     environment: t.Mapping[str, str]
+    ranks: int
 
 
 @dataclasses.dataclass(frozen=True)
-class Progress:
-    """How far a run is: what the runner writes down and the controller polls.
+class Plan:
+    """All that a run does. ``files``: texts by name. ``hosts``: of the hostfile. ``reach``: how they are reached."""
 
-    ``plan``: fingerprint of what is run. ``pid``, ``start``: the runner, as parse_start has it. ``total``: of points.
-    ``ended``: status and seconds of each point that is over; the next one is running. ``over``: there is an outcome.
+    jobs: tuple[Job, ...]
+    files: t.Mapping[str, str]
+    hosts: tuple[Host, ...]
+    limits: Limits
+    reach: Reach
+
+    def fingerprints(self) -> list[str]:
+        """Of each point, the same where its result would be: time-outs do not count, nor what it is called."""
+        common = {"files": self.files, "hosts": [(host.name, host.slots) for host in self.hosts]}
+        return [_digest({**common, "point": _told(job)}) for job in self.jobs]
+
+    def fingerprint(self) -> str:
+        """The same for runs that do the same and give up at the same time."""
+        points = [(job.point.id, job.point.name, job.point.timeout) for job in self.jobs]
+        return _digest([self.fingerprints(), points, self.limits.startup, self.limits.silence])
+
+
+def _told(job: Job) -> list[t.Any]:
+    """What a point does. Of the environment counts what goes to the ranks: the rest is the login's."""
+    words = frozenset(job.command) - {RUN_ID_VARIABLE, POINT_VARIABLE}
+    handed_on = {name: value for name, value in job.environment.items() if name in words}
+    return [job.command, handed_on, job.ranks]
+
+
+def _digest(value: t.Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def keep(wanted: t.Sequence[tuple[str, str]], found: t.Mapping[str, tuple[str, str]]) -> dict[int, str]:
+    """Which finished points need not be run again: their keys in ``found``, by number in ``wanted``, from 1.
+
+    Both name points by id and fingerprint. Points of the same fingerprint are repeats: each is kept once, by its id if it can be.
     """
-
-    plan: str
-    pid: int
-    start: int
-    total: int
-    ended: tuple[tuple[str, float], ...] = ()
-    over: bool = False
-
-    def is_alive(self, stat: str | None) -> bool:
-        """Whether the runner runs, from the text of its /proc/PID/stat. Nobody may be there to reap one that has ended."""
-        return bool(stat) and parse_stat(stat)[0] not in "ZX" and parse_start(stat) == self.start
-
-
-@dataclasses.dataclass(frozen=True)
-class Look:
-    """What the launcher answers to a poll. ``progress`` None: the run's files are gone."""
-
-    progress: Progress | None
-    alive: bool = False
-    outcome: dict[str, t.Any] | None = None
+    left = dict(found)
+    kept = {}
+    for same_id in (True, False):
+        for number, (point_id, fingerprint) in enumerate(wanted, 1):
+            key = next(
+                (
+                    key
+                    for key, entry in left.items()
+                    if number not in kept and entry[1] == fingerprint and (entry[0] == point_id or not same_id)
+                ),
+                None,
+            )
+            if key is not None:
+                kept[number] = key
+                del left[key]
+    return dict(sorted(kept.items()))
 
 
-def parse_progress(text: str) -> Progress:
-    """The text of a progress file."""
-    values = json.loads(text)
-    return Progress(**{**values, "ended": tuple((status, seconds) for status, seconds in values["ended"])})
-
-
-def look_command(directory: str, pid: int) -> str:
-    """The shell command of a poll, for ``parse_look``. ``directory``: the run's mpi.
-
-    The process comes first: it writes the outcome before it ends, so that one which is gone without is lost.
-    """
-    paths = (f"/proc/{pid}/stat", *(os.path.join(directory, name) for name in ("progress.json", "outcome.json")))
-    return f"echo {_ANSWER}; cat {' '.join(shlex.quote(path) for path in paths)} 2>/dev/null; echo {_ANSWER}"
-
-
-def parse_look(text: str) -> Look | None:
-    """What a poll's command printed; None where it did not run to its end. Others may have printed something, too."""
-    lines = text.splitlines()
-    if lines.count(_ANSWER) < 2:
-        return None
-    found = [line for line in lines if line.startswith("{")]
-    if not found:
-        return Look(None)
-    progress = parse_progress(found[0])
-    stat = next((line for line in lines if line.startswith(f"{progress.pid} (")), None)
-    return Look(progress, progress.is_alive(stat), json.loads(found[1]) if progress.over and len(found) > 1 else None)
-
-
-def poll_interval(elapsed: float) -> float:
-    """How many seconds to leave a run alone that has been followed for so long: a part of that, so no end is noticed late."""
-    return min(0.15 * (1 + elapsed), 15.0)
-
-
-def events(names: t.Sequence[str], progress: Progress) -> list[str]:
-    """What has happened so far, a line for each point that has begun or ended."""
-    lines = []
-    for number, name in enumerate(names, 1):
-        point = f"point {number} of {progress.total}, {name}:"
-        if number > len(progress.ended) + 1 or (progress.over and number > len(progress.ended)):
-            break
-        lines.append(f"{point} started")
-        if number <= len(progress.ended):
-            status, seconds = progress.ended[number - 1]
-            lines.append(f"{point} {'timed out' if status == 'timeout' else status} after {seconds:.1f} s")
-    return lines
-
-
-def fingerprint(jobs: t.Sequence[Job], files: t.Mapping[str, str], hosts: t.Sequence[Host]) -> str:
-    """The same for runs that do the same. Of the environment counts what goes to the ranks: the rest is the login's."""
-    whole: dict[str, t.Any] = {"files": files, "hosts": [dataclasses.astuple(host) for host in hosts], "points": []}
-    for job in jobs:
-        words = frozenset(job.command)
-        handed_on = {name: value for name, value in job.environment.items() if name in words}
-        whole["points"].append([job.point.name, job.point.timeout, job.command, handed_on])
-    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
-
-
-def parse_points(values: t.Sequence[t.Mapping[str, t.Any]], default_timeout: float) -> list[Point]:
+def parse_points(
+    values: t.Sequence[t.Mapping[str, t.Any]], default_timeout: float, default_ranks_per_node: int | None = None
+) -> list[Point]:
     """Points from the option of the module. Raises OptionError."""
     if not values:
         raise OptionError("points", list(values), "at least one point")
     if default_timeout <= 0:
         raise OptionError("timeout", default_timeout, "more than 0 seconds")
-    points = []
-    for index, value in enumerate(values):
+    if default_ranks_per_node is not None and default_ranks_per_node < 1:
+        raise OptionError("ranks_per_node", default_ranks_per_node, "1 or more")
+    names = [value.get("name") or os.path.basename((*value["argv"], "")[0]) for value in values]
+    counts = collections.Counter(names)
+    points: list[Point] = []
+    known: dict[str, int] = {}
+    for index, (value, name) in enumerate(zip(values, names)):
         option = f"points[{index}]"
         if not value["argv"]:
             raise OptionError(f"{option}.argv", value["argv"], "a program and its arguments")
         timeout = default_timeout if value.get("timeout") is None else value["timeout"]
         if timeout <= 0:
             raise OptionError(f"{option}.timeout", timeout, "more than 0 seconds")
-        env = {str(name): str(item) for name, item in (value.get("env") or {}).items()}
-        for name, item in env.items():
-            if not _VARIABLE.match(name) or re.search(r"[\x00\n]", item):
+        ranks = default_ranks_per_node if value.get("ranks_per_node") is None else value["ranks_per_node"]
+        if ranks is not None and ranks < 1:
+            raise OptionError(f"{option}.ranks_per_node", ranks, "1 or more")
+        given = {str(name): item for name, item in (value.get("env") or {}).items()}
+        unset = tuple(name for name, item in given.items() if item is None)
+        env = {name: str(item) for name, item in given.items() if item is not None}
+        for variable, item in {**env, **dict.fromkeys(unset, "")}.items():
+            if not _VARIABLE.match(variable) or re.search(r"[\x00\n]", item):
                 raise OptionError(
-                    f"{option}.env", {name: item}, "names of environment variables, and values of one line"
+                    f"{option}.env", {variable: item}, "names of environment variables, and values of one line"
                 )
-        points.append(
-            Point(value.get("name") or os.path.basename(value["argv"][0]), tuple(value["argv"]), env, timeout)
-        )
+        own = value.get("id") or (name if counts[name] == 1 else f"{name}-{index + 1}")
+        first = known.setdefault(own, index)
+        if first != index:
+            raise OptionError(f"{option}.id", own, f"each id once; points[{first}] has it too")
+        points.append(Point(own, name, tuple(value["argv"]), env, timeout, ranks, unset))
     return points
 
 
@@ -201,296 +196,130 @@ def telling_lines(text: str, most: int = 20) -> list[str]:
         if _FRAME.match(line):
             current, other = other, current
         elif line.strip():
-            current.append(line)
+            current.append(line[:_LONGEST])
     plain = plain[-most:]
     return plain + framed[: most - len(plain)]
 
 
-class Run:
-    """The points on the launcher: what they print is kept in ``mpi/points/NUMBER`` of the run's directory."""
+def said_in(output: t.Mapping[str, str]) -> list[str]:
+    """The telling lines of the files that a point printed to. Raises NodeError."""
+    return telling_lines(_tail(output["stderr_path"])) or telling_lines(_tail(output["stdout_path"]))
 
-    def __init__(self, run_dir: RunDir) -> None:
-        self.run_dir = run_dir
-        self._progress = os.path.join(run_dir.mpi, "progress.json")
-        self._outcome = os.path.join(run_dir.mpi, "outcome.json")
-        self._log = os.path.join(run_dir.mpi, "runner.log")
-        #: There from a start that nobody waited for until somebody asks what came of it.
-        self._unclaimed = os.path.join(run_dir.mpi, "unclaimed")
 
-    def stamp(self, number: int) -> str:
-        """The value of POINT_VARIABLE in the processes of a point; points are numbered from 1."""
-        return f"{self.run_dir.run_id}/{number}"
+def _tail(path: str) -> str:
+    """The end of an output without the marks of the ranks; empty where there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            return without_marks(file.read().decode("utf-8", errors="replace"))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise NodeError(f"cannot read {path}: {error.strerror}") from error
 
-    def output(self, number: int) -> dict[str, str]:
-        """The files that a point prints to."""
-        return {f"{name}_path": os.path.join(self._directory(number), name) for name in ("stdout", "stderr")}
 
-    def progress(self) -> Progress | None:
-        """How far the latest run is. Raises NodeError."""
-        text = read_text(self._progress)
-        return None if text is None else parse_progress(text)
-
-    def runner(self) -> dict[str, t.Any]:
-        """The process that goes through the points, and the directory of what it writes, for ``look_command``."""
-        progress = self.progress()
-        return {"pid": progress.pid if progress else None, "directory": self.run_dir.mpi}
-
-    def is_going(self) -> bool:
-        """Whether the runner has not come to its end and runs."""
-        progress = self.progress()
-        return progress is not None and not progress.over and progress.is_alive(read_text(f"/proc/{progress.pid}/stat"))
-
-    def can_follow(self, plan: str) -> bool:
-        """Whether a run of this plan is going, or nobody has asked yet what came of one. Raises NodeError where another goes."""
-        progress, going = self.progress(), self.is_going()
-        if progress is None or not (going or os.path.exists(self._unclaimed)):
-            return False
-        if progress.plan == plan:
-            return True
-        if going:
-            raise NodeError(
-                f"run_id: the run {self.run_dir.run_id} is still going on with other points or settings (process"
-                f" {progress.pid}, {len(progress.ended)} of {progress.total} points are over); wait for its end, or end it"
-                " (mpi_run with state=stopped, or the playbook gpufabric.nccl.teardown), or take another run_id"
-            )
-        return False
-
-    def start(
-        self, jobs: t.Sequence[Job], files: t.Mapping[str, str], hosts: t.Sequence[Host], ranks: int, claim: bool
-    ) -> bool:
-        """Have the runner go through the points, where it does not do so already; whether it does.
-
-        ``claim``: the caller waits for the outcome. Raises NodeError.
-        """
-        plan = fingerprint(jobs, files, hosts)
-        self.run_dir.create(self.run_dir.mpi)
-        with self._lock():
-            followed = self.can_follow(plan)
-            if not followed:
-                self._end_lost()
-                self.prepare(jobs, files)
-                run_detached(lambda begun: self._go(plan, jobs, len(hosts), ranks, begun), self._log)
-            if claim:
-                remove(self._unclaimed)
-            elif not followed:
-                write_text(self._unclaimed, "")
-        return followed
-
-    def prepare(self, jobs: t.Sequence[Job], files: t.Mapping[str, str]) -> None:
-        """Forget the points and files of an earlier run, and write these. Raises NodeError."""
-        for path in (self._progress, self._outcome, self._unclaimed):
-            remove(path)
-        for path in (self.run_dir.points, self.run_dir.files):
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(path)
-        self.run_dir.create(self.run_dir.mpi, self.run_dir.points, *([self.run_dir.files] if files else []))
-        for name, text in files.items():
-            write_text(os.path.join(self.run_dir.files, name), text)
-        for number, job in enumerate(jobs, 1):
-            self.run_dir.create(self._directory(number))
-            point = job.point
-            command = {"name": point.name, "argv": job.command, "env": dict(point.env), "timeout": point.timeout}
-            write_text(self._path(number, "command.json"), json.dumps(command, indent=1) + "\n")
-
-    def run_point(self, number: int, job: Job) -> dict[str, t.Any]:
-        """Run a point to its end or its time-out; what the module returns of it. Raises NodeError."""
-        output = self.output(number)
-        begin = time.monotonic()
-        with open(output["stdout_path"], "wb") as out, open(output["stderr_path"], "wb") as err:
-            try:
-                process = subprocess.Popen(
-                    job.command,
-                    env=dict(job.environment),
-                    cwd="/",
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise NodeError(f"cannot run {job.command[0]}: {error.strerror}") from error
-            status = "finished"
-            try:
-                exit_status: int | None = process.wait(job.point.timeout)
-                if exit_status != 0:
-                    status = "failed"
-            except subprocess.TimeoutExpired:
-                status, exit_status = "timeout", None
-                self._end(process.pid, self.stamp(number))
-                process.wait()
-        duration = round(time.monotonic() - begin, 3)
-        return {"name": job.point.name, "status": status, "exit_status": exit_status, "duration": duration, **output}
-
-    def has_to_stop(self) -> bool:
-        """Whether anything of the points runs on this node, or what came of them is not written down."""
-        progress = self.progress()
-        if progress is None:
-            return False
-        return not progress.over or bool(stamped(read_processes(), POINT_VARIABLE, *self._stamps(progress)))
-
-    def stop(self) -> dict[str, t.Any]:
-        """End what runs of the points on this node; what came of them all, where any were run. Raises NodeError."""
-        if not os.path.isdir(self.run_dir.mpi):
-            return {}
-        with self._lock():
-            progress, going = self.progress(), self.is_going()
-            if progress is None:
-                return {}
-            # Also where the runner is gone: what it started may have stayed.
-            self._end(progress.pid if going else None, *self._stamps(progress))
-            # It may have come to its end meanwhile.
-            progress = self.progress() or progress
-            if not progress.over:
-                self._write_outcome(progress, self._unfinished(progress, going))
-            return json.loads(read_text(self._outcome) or "{}")
-
-    def remove(self) -> None:
-        """End what runs of any point on this node, and remove the points and the hostfile. Raises NodeError."""
-        self.stop()
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self.run_dir.mpi)
-        self.run_dir.remove_if_empty()
-
-    def _go(self, plan: str, jobs: t.Sequence[Job], hosts: int, ranks: int, begun: t.Callable[[], None]) -> None:
-        start = parse_start(read_text("/proc/self/stat") or "")
-        progress = Progress(plan, os.getpid(), start, len(jobs))
-        self._write(self._progress, dataclasses.asdict(progress))
-        begun()
-        outcomes = []
-        try:
-            for number, job in enumerate(jobs, 1):
-                outcome = placement(self.run_point(number, job), hosts, ranks)
-                outcomes.append({**outcome, "command": job.command})
-                self._write(self._path(number, "exit.json"), outcomes[-1])
-                progress = dataclasses.replace(
-                    progress, ended=(*progress.ended, (outcome["status"], outcome["duration"]))
-                )
-                self._write(self._progress, dataclasses.asdict(progress))
-            self._write_outcome(progress, outcomes)
-        except GpufabricError as error:
-            self._write_outcome(progress, str(error))
-
-    def _unfinished(self, progress: Progress, stopped: bool) -> list[dict[str, t.Any]]:
-        outcomes = []
-        for number in range(1, progress.total + 1):
-            text = read_text(self._path(number, "exit.json"))
-            if text is None:
-                command = json.loads(read_text(self._path(number, "command.json")) or "{}")
-                problem = self._stopped_problem(progress, number, stopped)
-                outcome = {
-                    "name": command.get("name"),
-                    "status": "stopped" if number == len(progress.ended) + 1 else "not_run",
-                    "exit_status": None,
-                    "duration": None,
-                    **self.output(number),
-                    "problems": [problem.as_dict()],
-                    "command": command.get("argv"),
-                }
-                self._write(self._path(number, "exit.json"), outcome)
-            else:
-                outcome = json.loads(text)
-            outcomes.append(outcome)
-        return outcomes
-
-    def _stopped_problem(self, progress: Progress, number: int, stopped: bool) -> Problem:
-        point = len(progress.ended) + 1
-        cure = "Run it again."
-        if number > point:
-            return Problem("not-run", "error", f"The run ended at point {point}, before it came to this one.", cure)
-        if stopped:
-            return Problem("stopped", "error", "It was stopped before its end.", cure)
-        said = telling_lines(read_text(self._log) or "")
+def overdue_problem(kind: str, seconds: float, ranks: int, started: int, missing: t.Sequence[str]) -> Problem:
+    """Why a point was ended. ``kind``: ``startup``, ``silence`` or ``point``. ``missing``: hosts without any rank."""
+    where = f" No rank has started on {_listing(missing)}." if missing else ""
+    if kind == "startup":
         return Problem(
-            id="runner-lost",
+            id="startup-timeout",
             severity="error",
-            cause=f"The process that waited for it on the launcher ({progress.pid}) is gone{': ' + said[-1] if said else ''}.",
-            cure="Find out what ended it, such as the kernel for want of memory, or a restart; then run it again.",
-            evidence="\n".join(said),
+            cause=f"Only {started} of {ranks} ranks had started after {seconds:g} s." + where,
+            cure="See that these hosts can be reached by the run's ssh and by the control network, and that nothing else keeps them"
+            " busy; where they need longer to start, raise startup_timeout.",
+            host=missing[0] if len(missing) == 1 else None,
         )
-
-    def _write_outcome(self, progress: Progress, found: list[dict[str, t.Any]] | str) -> None:
-        self._write(self._outcome, {"msg": found} if isinstance(found, str) else summary(found))
-        self._write(self._progress, dataclasses.asdict(dataclasses.replace(progress, over=True)))
-
-    @staticmethod
-    def _write(path: str, value: t.Mapping[str, t.Any]) -> None:
-        # On one line, for parse_look.
-        write_text(path, json.dumps(value) + "\n")
-
-    def _directory(self, number: int) -> str:
-        return os.path.join(self.run_dir.points, str(number))
-
-    def _path(self, number: int, name: str) -> str:
-        return os.path.join(self._directory(number), name)
-
-    @contextlib.contextmanager
-    def _lock(self) -> t.Iterator[None]:
-        """Against two starts or ends at once."""
-        descriptor = os.open(self.run_dir.mpi, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def _stamps(self, progress: Progress) -> list[str]:
-        return [self.stamp(number) for number in range(1, progress.total + 1)]
-
-    def _end_lost(self) -> None:
-        # A runner that was killed has left its point running.
-        progress = self.progress()
-        if progress is not None and not progress.over:
-            self._end(None, *self._stamps(progress))
-
-    @staticmethod
-    def _end(pid: int | None, *stamps: str) -> None:
-        # mpirun passes the signal on to its daemons, and needs a moment to see them go.
-        end_started(pid, POINT_VARIABLE, *stamps, grace=5.0)
+    if kind == "silence":
+        return Problem(
+            id="silence-timeout",
+            severity="error",
+            cause=f"It printed nothing for {seconds:g} s and was ended.",
+            cure="Find out what it waits for: a rank that hangs, a link that lost data. NCCL_DEBUG=INFO says what was done last. Where"
+            " a step may take so long, raise silence_timeout.",
+        )
+    return Problem(
+        id="timeout",
+        severity="error",
+        cause=f"It did not end within {seconds:g} s and was ended." + where,
+        cure="Give it more time (timeout), or find out what it waits for in its output.",
+    )
 
 
-def variables_of(run: Run, number: int, point: Point) -> dict[str, str]:
-    """The variables that a point's ranks get in any case: its own and the marks to find them by."""
-    return {**point.env, RUN_ID_VARIABLE: run.run_dir.run_id, POINT_VARIABLE: run.stamp(number)}
+def unfinished_problem(reason: str, current: str | None, lost: t.Sequence[str] = (), seconds: float = 0) -> Problem:
+    """Why a point has no outcome of its own.
 
-
-def placement(outcome: dict[str, t.Any], hosts: int, ranks: int) -> dict[str, t.Any]:
-    """An outcome with the proof, from what an nccl-tests program printed, that all hosts and ranks took part.
-
-    Other programs print no ranks, and for them there is no proof.
+    ``reason``: ``stopped``, ``orphaned``, ``limited`` or ``lost``, of the run. ``current``: the point at which that happened, where
+    this is a later one. ``lost``: what the runner has left in its log.
     """
-    problems: list[Problem] = []
-    if outcome["status"] == "finished":
-        with contextlib.suppress(GpufabricError):
-            with open(outcome["stdout_path"], encoding="utf-8", errors="replace") as file:
-                for document in parse_results(file):
-                    problems += placement_problems(document, hosts, ranks)
-    status = "failed" if problems else outcome["status"]
-    return {**outcome, "status": status, "problems": [problem.as_dict() for problem in problems]}
+    if reason == "limited":
+        return Problem(
+            id="limit-reached",
+            severity="warning",
+            cause=f"The run's time, {seconds:g} s, was over before this point could be started.",
+            cure="Run it again, which takes up here, or raise limit_time.",
+        )
+    again = "Run it again: what has finished is kept."
+    if current is not None:
+        return Problem("not-run", "error", f"The run ended at {current}, before it came to this point.", again)
+    if reason == "orphaned":
+        return Problem(
+            id="orphaned",
+            severity="error",
+            cause=f"Nobody asked for the run for {seconds:g} s, so it ended itself.",
+            cure=f"{again} Where nobody is to ask, raise orphan_timeout, or set it to 0.",
+        )
+    if reason == "stopped":
+        return Problem("stopped", "error", "It was stopped before its end.", again)
+    return Problem(
+        id="runner-lost",
+        severity="error",
+        cause=f"The process that waited for it on the launcher is gone{': ' + lost[-1] if lost else ''}.",
+        cure=f"Find out what ended it, such as the kernel for want of memory, or a restart. {again}",
+        evidence="\n".join(lost),
+    )
 
 
 def explain(failed: t.Sequence[t.Mapping[str, t.Any]], total: int) -> str:
-    """What to tell of the points that did not finish."""
+    """What to tell of the points that did not finish, of so many."""
     texts = []
-    for outcome in failed:
-        if outcome["status"] == "not_run":
-            continue
+    left_out = [outcome for outcome in failed if outcome["status"] == "not_run"]
+    tried = [outcome for outcome in failed if outcome["status"] != "not_run"]
+    for outcome in tried[:_MOST_EXPLAINED]:
         if outcome["problems"]:
             what = " ".join([":", *(problem["cause"] for problem in outcome["problems"])])
-        elif outcome["status"] == "timeout":
-            what = f" did not end within {outcome['duration']:.0f} s and was ended"
         else:
             what = f" ended with exit status {outcome['exit_status']}"
-        said = telling_lines(read_text(outcome["stderr_path"]) or read_text(outcome["stdout_path"]) or "")
-        words = ":\n" + "\n".join(said) if said else " and printed nothing"
+        words = ":\n" + "\n".join(outcome["said"]) if outcome["said"] else " and printed nothing"
         texts.append(f"{outcome['name']}{what} (see {os.path.dirname(outcome['stdout_path'])} on this node){words}")
-    left_out = sum(outcome["status"] == "not_run" for outcome in failed)
+    if len(tried) > _MOST_EXPLAINED:
+        texts.append(f"{len(tried) - _MOST_EXPLAINED} more points failed")
     if left_out:
-        texts.append(f"{left_out} points were not run")
+        texts.append(f"{len(left_out)} points were not run")
     return f"{len(failed)} of {total} points did not finish: " + "\n".join(texts)
 
 
-def summary(outcomes: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
-    """What the module returns in the end; ``msg`` where it fails."""
-    failed = [outcome for outcome in outcomes if outcome["status"] != "finished"]
-    explained = {"msg": explain(failed, len(outcomes))} if failed else {}
-    return {"points": list(outcomes), "complete": not failed, **explained}
+def assemble(
+    points: t.Sequence[t.Mapping[str, t.Any]],
+    outcomes: t.Mapping[int, t.Mapping[str, t.Any]],
+    over: t.Mapping[str, t.Any],
+) -> dict[str, t.Any]:
+    """What the module returns in the end; ``msg`` where it fails.
+
+    ``points``: as they were described. ``outcomes``: by number, from 1. ``over``: what was said of the run as a whole.
+    """
+    paths = over.get("paths", {})
+    whole = [
+        {**point, **outcomes.get(number, {}), **paths.get(str(number), {})} for number, point in enumerate(points, 1)
+    ]
+    return {
+        "points": whole,
+        "complete": all(point["status"] == "finished" for point in whole),
+        "limited": over.get("reason") == "limited",
+        "reaped": over.get("reaped", []),
+        **({"msg": over["msg"]} if over.get("msg") else {}),
+    }
+
+
+def _listing(names: t.Sequence[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

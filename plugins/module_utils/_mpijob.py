@@ -420,19 +420,15 @@ def job_results(plan: Object, observed: Object) -> list[dict[str, t.Any]]:
     """
     printed = parse_log(observed["launcher_log"])
     general = job_problems(plan, observed, printed)
-    outcomes, parsed = [], []
-    for point in plan["points"]:
-        outcome, reading = _outcome(plan, printed.points.get(point["name"]), general)
-        outcomes.append(outcome)
-        parsed.append(reading)
-    return complete_results(plan["points"], outcomes, parsed, "")
+    outcomes = [_outcome(plan, printed.points.get(point["name"]), general) for point in plan["points"]]
+    return complete_results(plan, {"points": outcomes})
 
 
-def _outcome(
-    plan: Object, point: Object | None, general: t.Sequence[Problem]
-) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
+def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -> dict[str, t.Any]:
+    """What became of a point, as mpi_run returns it."""
     problems = list(general)
-    reading: dict[str, t.Any] = {}
+    results: list[dict[str, t.Any]] = []
+    unread = None
     status, exit_status, seconds = "failed", None, None
     if point is None:
         if not problems:
@@ -440,18 +436,18 @@ def _outcome(
     else:
         exit_status, seconds = point["exit_status"], point["seconds"]
         try:
-            reading["results"] = parse_results(point["lines"])
+            results = parse_results(point["lines"])
         except GpufabricError as error:
-            reading["msg"] = str(error)
+            unread = str(error)
         if exit_status == 0:
             status = "finished"
             problems = [
                 problem
-                for document in reading.get("results", ())
+                for document in results
                 for problem in placement_problems(document, plan["host_names"], plan["ranks"])
             ]
-            if "results" not in reading:
-                problems.append(_unread(reading["msg"]))
+            if unread is not None:
+                problems.append(_unread(unread))
         elif exit_status is not None or not problems:
             problems.insert(0, _run_problem(point))
     return {
@@ -460,7 +456,9 @@ def _outcome(
         "duration": seconds,
         "stdout_path": LOG_NAME,
         "problems": [problem.as_dict() for problem in problems],
-    }, reading
+        "results": results,
+        "unread": unread,
+    }
 
 
 def _run_problem(point: Object) -> Problem:

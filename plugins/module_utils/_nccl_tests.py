@@ -33,7 +33,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests_json im
     is_document,
     read_json,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests_lines import BLOCK, is_candidate, lines_of
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests_lines import (
+    BLOCK,
+    Lines,
+    is_candidate,
+    lines_of,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests_text import TABLE, TextReader, parse_row
 from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
 
@@ -41,6 +46,7 @@ __all__ = [
     "PLACEMENTS",
     "RESULTS_SCHEMA",
     "RESULT_SCHEMA",
+    "GrowingOutput",
     "add_problems",
     "overall_verdict",
     "parse_file",
@@ -104,6 +110,38 @@ class _Input:
                 + (f"; it looks like {self.other}" if self.other else "")
             )
         return _documents(tests, self.other)
+
+
+class GrowingOutput:
+    """Reads the output of a program that still runs. JSON is read when it is whole, by ``parse_file``."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._input = _Input()
+        self._shown = (0, 0)
+
+    def feed(self, block: bytes) -> None:
+        """Take what was printed since the last time."""
+        for line in self._lines.feed(block):
+            self._input.read(line)
+
+    def new_rows(self) -> list[dict[str, t.Any]]:
+        """The rows of tables that have come since the last time."""
+        tests = self._input.reader.tests
+        rows = []
+        index, count = self._shown
+        while index < len(tests):
+            rows += tests[index].rows[count:]
+            self._shown = (index, len(tests[index].rows))
+            index, count = index + 1, 0
+        return rows
+
+    def documents(self) -> list[dict[str, t.Any]]:
+        """The documents of all tests, when the program has ended. Raises GpufabricError where there is none."""
+        rest = self._lines.rest()
+        if rest:
+            self._input.read(rest, False)
+        return self._input.documents()
 
 
 def parse_results(lines: t.Iterable[str]) -> list[dict[str, t.Any]]:

@@ -22,26 +22,42 @@ LONGEST = 1 << 20
 _OF_NCCL = "] NCCL "
 
 
-def lines_of(file: t.IO[bytes]) -> t.Iterator[tuple[str, bool]]:
-    """The lines of a file that are worth a look, each with whether its end is there."""
-    carry = ""
-    while True:
-        block = file.read(BLOCK)
-        if not block:
-            break
+class Lines:
+    """The lines that are worth a look, of a text that comes in blocks: of a file, or of one that still grows."""
+
+    def __init__(self) -> None:
+        self._carry = ""
+
+    def feed(self, block: bytes) -> t.Iterator[str]:
+        """The lines that have ended in a block."""
         # Each byte is one character for now: strings are searched much faster than bytes.
         text = block.decode("latin-1")
-        *lines, carry = (carry + text).split("\n")
-        carry = carry[:LONGEST]
+        *lines, carry = (self._carry + text).split("\n")
+        self._carry = carry[:LONGEST]
         if "CCL version" in text:
             found = [line for line in lines if is_candidate(line)]
         else:
             found = [line for line in lines if _OF_NCCL not in line or "    " in line]
         for line in found:
             if is_candidate(line):
-                yield _decoded(line), True
-    if carry:
-        yield _decoded(carry), False
+                yield _decoded(line)
+
+    def rest(self) -> str:
+        """What follows the last line end."""
+        return _decoded(self._carry)
+
+
+def lines_of(file: t.IO[bytes]) -> t.Iterator[tuple[str, bool]]:
+    """The lines of a file that are worth a look, each with whether its end is there."""
+    lines = Lines()
+    while True:
+        block = file.read(BLOCK)
+        if not block:
+            break
+        for line in lines.feed(block):
+            yield line, True
+    if lines.rest():
+        yield lines.rest(), False
 
 
 def is_candidate(line: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import glob
 import importlib.metadata
+import ipaddress
 import os
 import re
 import resource
@@ -22,8 +23,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     InterfaceAddress,
     choose_address,
+    parse_subnet,
     read_addresses,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._openmpi import is_foreign
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
 
 #: Where vendors put Open MPI: AWS, HPC-X, NVIDIA's images, MLNX_OFED, RHEL.
@@ -49,12 +52,29 @@ BENCHMARK_DIRECTORIES = (
 
 
 def parse_mpirun_version(text: str) -> tuple[str, str]:
-    """Implementation (``openmpi`` or ``other``) and version, from what ``mpirun --version`` prints.
+    """Implementation and version, from what ``mpirun --version`` prints.
 
-    4.x prints ``mpirun (Open MPI) 4.1.4``, 5.x the same with its own number; MPICH's and Intel's differ altogether.
+    Open MPI 4.x prints ``mpirun (Open MPI) 4.1.4``, 5.x the same with its own number, HPC-X's may begin with
+    ``Open MPI v``. MPICH and MVAPICH have one program, HYDRA, which tells how it was built. Of any ``other``, the version
+    is its first line.
     """
-    match = re.search(r"\(Open MPI\) (\d+\.\d+\S*)", text)
-    return ("openmpi", match.group(1)) if match else ("other", (text.strip().splitlines() or [""])[0][:80])
+    match = re.search(r"\(?Open MPI\)? v?(\d+\.\d+\S*)", text)
+    if match:
+        return "openmpi", match.group(1)
+    match = re.search(r"Intel\(R\) MPI Library\b.*?Version (\S+)", text)
+    if match:
+        return "intel", match.group(1)
+    if "hydra" in text.lower() or "mvapich" in text.lower():
+        numbers = re.search(r"Version: *(\S+)", text)
+        return "mvapich" if "mvapich" in text.lower() else "mpich", numbers.group(1) if numbers else ""
+    return "other", (text.strip().splitlines() or [""])[0][:80]
+
+
+def vendor_of(mpirun: str, version: str) -> str | None:
+    """Who has built an Open MPI, by the path and version of its mpirun: ``hpcx`` or ``amazon``, as far as it matters."""
+    if "hpcx" in mpirun.lower() or "hpc-x" in version.lower():
+        return "hpcx"
+    return "amazon" if "amzn" in version or mpirun.startswith("/opt/amazon/") else None
 
 
 def parse_gpu_names(text: str) -> list[str]:
@@ -76,20 +96,38 @@ def group_interfaces(addresses: t.Iterable[InterfaceAddress]) -> dict[str, list[
     return grouped
 
 
+def interfaces_in(interfaces: t.Iterable[t.Mapping[str, t.Any]], subnet: str) -> list[str]:
+    """The names of the interfaces that have an address in a subnet, in their order.
+
+    ``interfaces``: as mpi_node_info returns them. ``subnet``: in CIDR notation. Raises OptionError.
+    """
+    network = parse_subnet("data_subnet", subnet)
+    return [
+        str(item["name"])
+        for item in interfaces
+        if any(ipaddress.ip_interface(address).ip in network for address in item["addresses"])
+    ]
+
+
 def read_node(
-    control_interface: str | None, data_interface: str | None, mpi_prefix: str | None, benchmark_dir: str | None
+    control_interface: str | None,
+    data_interface: str | None,
+    data_subnet: str | None,
+    mpi_prefix: str | None,
+    benchmark_dir: str | None,
 ) -> dict[str, t.Any]:
     """All that ``mpi_node_info`` returns. Raises GpufabricError."""
     addresses = read_addresses()
+    interfaces = [
+        {"name": name, "mtu": _read_number(f"/sys/class/net/{name}/mtu"), "addresses": items}
+        for name, items in group_interfaces(addresses).items()
+    ]
     return {
         "hostname": socket.gethostname(),
-        "interfaces": [
-            {"name": name, "mtu": _read_number(f"/sys/class/net/{name}/mtu"), "addresses": items}
-            for name, items in group_interfaces(addresses).items()
-        ],
+        "interfaces": interfaces,
         "control": _network("control_interface", control_interface, addresses, True),
-        "data": _network("data_interface", data_interface, addresses, False),
-        "gpus": _read_gpus(),
+        "data": _data_network(data_interface, data_subnet, interfaces, addresses),
+        "gpus": read_gpus(),
         "mpi": find_mpi(mpi_prefix),
         "benchmarks": _find_benchmarks(benchmark_dir),
         "python": {"executable": sys.executable, "mpi4py": _version_of("mpi4py"), "numpy": _version_of("numpy")},
@@ -100,7 +138,7 @@ def read_node(
     }
 
 
-def find_mpi(prefix: str | None) -> dict[str, str] | None:
+def find_mpi(prefix: str | None) -> dict[str, t.Any] | None:
     """The node's mpirun, as ``mpi_node_info`` returns it; None where there is none. Raises GpufabricError."""
     if prefix is not None:
         mpirun: str | None = os.path.join(prefix, "bin", "mpirun")
@@ -111,15 +149,45 @@ def find_mpi(prefix: str | None) -> dict[str, str] | None:
         mpirun = find_program("mpirun") or (found or [None])[0]
     if mpirun is None:
         return None
-    prefix = os.path.dirname(os.path.dirname(mpirun))
+    prefix = _prefix_of(mpirun) if prefix is None else prefix
     # It may be linked to libraries that only LD_LIBRARY_PATH leads to.
     libraries = [os.path.join(prefix, "lib"), os.path.join(prefix, "lib64"), os.environ.get("LD_LIBRARY_PATH", "")]
-    environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(path for path in libraries if path)}
+    inherited = {name: value for name, value in os.environ.items() if not is_foreign(name, value, prefix)}
+    environment = {**inherited, "LD_LIBRARY_PATH": ":".join(path for path in libraries if path)}
     result = run([mpirun, "--version"], environment=environment)
     if result.returncode != 0:
         raise NodeError(f"{mpirun} does not run: {(result.stderr.strip().splitlines() or ['no reason given'])[-1]}")
     implementation, version = parse_mpirun_version(result.stdout)
-    return {"mpirun": mpirun, "prefix": prefix, "implementation": implementation, "version": version}
+    vendor = vendor_of(os.path.realpath(mpirun), version) if implementation == "openmpi" else None
+    return {
+        "mpirun": mpirun,
+        "prefix": prefix,
+        "implementation": implementation,
+        "version": version,
+        "vendor": vendor,
+    }
+
+
+def _prefix_of(mpirun: str) -> str:
+    """The directory that Open MPI is in. The mpirun on the PATH may be a link to it, with no daemon beside."""
+    for path in (mpirun, os.path.realpath(mpirun)):
+        if any(os.path.exists(os.path.join(os.path.dirname(path), daemon)) for daemon in ("orted", "prted")):
+            return os.path.dirname(os.path.dirname(path))
+    return os.path.dirname(os.path.dirname(mpirun))
+
+
+def _data_network(
+    names: str | None, subnet: str | None, interfaces: list[dict[str, t.Any]], addresses: list[InterfaceAddress]
+) -> dict[str, str | None] | None:
+    """NCCL's network; several interfaces are named with commas between, and have no address in common."""
+    if subnet is not None:
+        found = interfaces_in(interfaces, subnet)
+        if not found:
+            has = ", ".join(f"{address} ({one['name']})" for one in interfaces for address in one["addresses"])
+            raise OptionError("data_subnet", subnet, f"a subnet that this node has an address in: {has}")
+        names = ",".join(found)
+    networks = [_network("data_interface", name, addresses, False) for name in names.split(",")] if names else [None]
+    return networks[0] if len(networks) == 1 else {"interface": names, "address": None, "subnet": subnet}
 
 
 def _network(
@@ -141,7 +209,8 @@ def _network(
     return {"interface": interface, "address": address, "subnet": subnet}
 
 
-def _read_gpus() -> dict[str, t.Any]:
+def read_gpus() -> dict[str, t.Any]:
+    """``vendor``, ``count`` and ``names`` of the node's GPUs."""
     if os.path.isdir("/proc/driver/nvidia/gpus") or find_program("nvidia-smi"):
         program = find_program("nvidia-smi")
         result = run([program, "--query-gpu=name", "--format=csv,noheader"]) if program else None

@@ -56,24 +56,40 @@ def format_size(size: int) -> str:
     return f"{number} {_UNITS[unit]}"
 
 
-def results_table(documents: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def results_table(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = "") -> str:
     """Each test as a heading, an aligned table, its summary and its problems; then the verdict over all.
 
+    ``sweep``: what the points of a sweep say together. Of these themselves only those that have problems are named.
     100 columns wide at most, but for the names that are longer.
     """
-    parts = ["\n".join(_terminal_lines(document)) for document in documents]
+    points = [document for document in documents if _is_swept(document)]
+    parts = ["\n".join(_terminal_lines(document)) for document in documents if not _is_swept(document)]
+    parts += ["\n".join(_problem_lines(document)) for document in points if document["problems"]]
+    if any(map(_is_cpu, points)):
+        parts.append(CPU_NOTE)
+    if sweep:
+        parts.append(sweep.rstrip())
     parts.append(f"Verdict over {_count(len(documents), 'test')}: {overall_verdict(documents).upper()}")
     return "\n\n".join(parts) + "\n"
 
 
-def results_markdown(documents: t.Sequence[t.Mapping[str, t.Any]]) -> str:
-    """A report in Markdown: all tests at a glance, what is wrong, and each test in full."""
+def results_markdown(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = "") -> str:
+    """A report in Markdown: all tests at a glance, what is wrong, and each test in full.
+
+    ``sweep``: section on what the points of a sweep say together. Of these themselves only the hosts are told in full.
+    """
     parts = [
         "# Benchmark report",
         f"Verdict over {_count(len(documents), 'test')}: **{overall_verdict(documents)}**",
     ]
     if any(_is_cpu(document) for document in documents):
         parts.append(f"> **Not NCCL.** {CPU_NOTE} This goes for the tests whose tool is `cpu`.")
+    points = [document for document in documents if _is_swept(document)]
+    if sweep:
+        parts.append(sweep.rstrip())
+        # All points ran on the same machines; one that failed may not list them.
+        ranks = max((document["ranks"] for document in points), key=len, default=[])
+        parts += ["### Hosts of the sweep", _hosts_table(ranks)] if ranks else []
     parts.append("## Summary")
     parts.append(_markdown_overview(documents))
     parts.append("## Problems")
@@ -84,7 +100,10 @@ def results_markdown(documents: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     ]
     parts += [_markdown_problem(name, entry) for name, entry in entries] or ["None was found."]
     for index, document in _numbered(documents):
-        parts += _markdown_test(index, document)
+        if not _is_swept(document):
+            parts += _markdown_test(index, document)
+    if points:
+        parts.append("Rows and settings of each point of the sweep are in `results.json`.")
     parts.append(_how_to_read())
     return "\n\n".join(parts) + "\n"
 
@@ -98,6 +117,16 @@ def _terminal_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
     yield _summary(document)
     if _is_cpu(document):
         yield CPU_NOTE
+    yield from _entry_lines(document)
+
+
+def _problem_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    """A point of a sweep of which there is more to say than its row in a table."""
+    yield f"{_name(document)}, {document['verdict'].upper()}"
+    yield from _entry_lines(document)
+
+
+def _entry_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
     for entry in document["problems"]:
         where = f"{entry['severity'].upper()} {entry['id']}" + (f" on {entry['host']}" if entry["host"] else "")
         yield from textwrap.wrap(f"{where}: {entry['cause']}", _WIDTH, subsequent_indent="  ")
@@ -170,7 +199,13 @@ def _summary(document: t.Mapping[str, t.Any]) -> str:
 
 
 def _name(document: t.Mapping[str, t.Any]) -> str:
+    if _is_swept(document):
+        return document["points"]["sweep"]["name"]
     return document["collective"] or "unnamed collective"
+
+
+def _is_swept(document: t.Mapping[str, t.Any]) -> bool:
+    return "sweep" in document["points"]
 
 
 def _tool(document: t.Mapping[str, t.Any]) -> str:
@@ -255,7 +290,7 @@ def _markdown_test(index: int, document: t.Mapping[str, t.Any]) -> t.Iterator[st
         yield _markdown_table(header, [_cells(row, varying) for row in document["rows"]])
     if document["ranks"]:
         yield "Hosts:"
-        yield _markdown_table(["host", "ranks", "devices"], _host_lines(document["ranks"]), left=("host", "devices"))
+        yield _hosts_table(document["ranks"])
     lines = _setting_lines({**document["config"], **document["points"], **document["env"]})
     if lines:
         yield "Settings:"
@@ -272,6 +307,10 @@ def _setting_lines(settings: t.Mapping[str, t.Any]) -> list[list[str]]:
         elif value is not None:
             lines.append([name, str(value)])
     return lines
+
+
+def _hosts_table(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    return _markdown_table(["host", "ranks", "devices"], _host_lines(ranks), left=("host", "devices"))
 
 
 def _host_lines(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> list[list[str]]:

@@ -59,7 +59,7 @@ _OWNED_KEYWORDS = {
 class SshdSettings:
     """What may be set of a private sshd, checked. ``port`` 0: the operating system chooses.
 
-    ``environment``: what the account needs in each session.
+    ``environment``: what each session has, whatever a client sends.
     """
 
     address: str
@@ -77,6 +77,11 @@ class SshdSettings:
         if not self.host_key_types:
             raise OptionError("host_key_types", [], "at least one of ed25519, ecdsa, rsa")
         check_environment_names("accept_env", self.accept_env)
+        for name, value in self.environment.items():
+            if not re.match(r"[A-Za-z_][A-Za-z0-9_]*\Z", name) or name == "TMPDIR" or name.startswith("GPUFABRIC_"):
+                raise OptionError("environment", name, "names of environment variables, but TMPDIR and GPUFABRIC_*")
+            if re.search(r"[\x00-\x1f\x7f\"\\]", value):
+                raise OptionError(f"environment.{name}", value, "one line without double quotes and backslashes")
         for keyword, value in self.extra_options.items():
             if not re.match(r"[A-Za-z]+\Z", keyword) or keyword.lower() in _OWNED_KEYWORDS:
                 raise OptionError(
@@ -125,13 +130,17 @@ def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: t
         "MACs hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,hmac-sha2-256,hmac-sha2-512",
         "LogLevel VERBOSE",
         # sshd takes one such line only.
-        f"SetEnv {' '.join(f'{name}={value}' for name, value in session.items())}",
+        f"SetEnv {' '.join(_quoted(f'{name}={value}') for name, value in session.items())}",
     ]
     if version >= (9, 8):
         # Penalties are for strangers; here they would hit peers that were probed.
         lines.append("PerSourcePenalties no")
     lines += [f"AcceptEnv {name}" for name in settings.accept_env]
     return "\n".join(lines) + "\n"
+
+
+def _quoted(word: str) -> str:
+    return word if re.match(r"[A-Za-z0-9_=,.:/@%+^-]+\Z", word) else f'"{word}"'
 
 
 def host_key_path(run_dir: RunDir, kind: str) -> str:

@@ -21,8 +21,7 @@ import re
 import statistics
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import COLLECTIVES
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import _parse_size as parse_size
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import COLLECTIVES, parse_size
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 
 #: Those that reduce, and so have an operation; the programs of the others take none.
@@ -132,6 +131,42 @@ def sweep_points(sweep: t.Mapping[str, t.Any], option: str = "sweep") -> list[di
     return [_point(setting, repeat, repeats, varying) for setting, repeat in [*first, *later]]
 
 
+def with_sweep(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The settings of the role nccl_benchmark with the points of its ``sweep`` as ``sweep_points``, empty where there is none.
+
+    What the sweep does not list is as the role's variables say. Raises OptionError.
+    """
+    option, sweep = "nccl_benchmark_sweep", settings.get("sweep") or {}
+    if not sweep:
+        return {**settings, "sweep_points": []}
+    if not isinstance(sweep, t.Mapping):
+        raise OptionError(option, sweep, "a dict; on the command line -e @FILE, or -e with JSON")
+    sizes = {"min": settings["min_bytes"], "max": settings["max_bytes"], "factor": settings["step_factor"]}
+    own = {"collectives": settings["collectives"], "sizes": sizes, "ranks_per_node": settings["ranks_per_node"]}
+    points = sweep_points({**own, **sweep}, option)
+    ranks = {point["ranks_per_node"] for point in points}
+    if None in ranks and len(ranks) > 1:
+        # There are as many slots as the point with the most ranks needs.
+        raise OptionError(f"{option}.ranks_per_node", sweep["ranks_per_node"], "numbers, or null alone")
+    both = [name for name in sweep.get("env") or {} if name in settings["env"]]
+    if both:
+        raise OptionError("nccl_benchmark_env", both, f"variables that {option}.env does not have")
+    return {
+        **settings,
+        "collectives": list(dict.fromkeys(point["collective"] for point in points)),
+        "sweep_points": points,
+    }
+
+
+def points_table(points: t.Sequence[Point], most: int = 50) -> str:
+    """The points in the order in which they are run, each with its id and what it sets, as text for a terminal."""
+    shown = points[:most]
+    width = max((len(point["id"]) for point in shown), default=0)
+    lines = [f"{point['id']:<{width}}  {point['name']}" for point in shown]
+    left = len(points) - len(shown)
+    return "\n".join([*lines, *([f"and {left} more"] if left else [])])
+
+
 def estimate(points: t.Sequence[Point], durations: t.Mapping[str, float]) -> dict[str, t.Any]:
     """How long the points take that are left, from how long those took that are over.
 
@@ -150,25 +185,6 @@ def estimate(points: t.Sequence[Point], durations: t.Mapping[str, float]) -> dic
         "seconds": round(seconds, 3) if pace.seen else None,
         "uncertainty_s": round(uncertainty, 3) if pace.seen and known else None,
     }
-
-
-def limit_time(points: t.Sequence[Point], durations: t.Mapping[str, float], seconds: float) -> list[Point]:
-    """The points that still fit into so many seconds, those that are over left out: the beginning of what is left.
-
-    No short point is taken before its turn, for that would prefer small sizes. The uncertainty has to fit too, as far as it
-    can be told. Before any point is over nothing is known, and the first is to be tried. To be asked again after each point.
-    """
-    left = [point for point in points if point["id"] not in durations]
-    pace = _Pace(points, durations)
-    if not pace.seen:
-        return left[:1] if seconds > 0 else []
-    numbers: collections.Counter[_Kind] = collections.Counter()
-    for index, point in enumerate(left):
-        numbers[_kind(point)] += 1
-        needed, uncertainty = pace.total(numbers)[:2]
-        if needed + uncertainty > seconds:
-            return left[:index]
-    return left
 
 
 class _Pace:

@@ -19,11 +19,12 @@ import statistics
 import textwrap
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import _parse_size as parse_size
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import parse_size
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import PLACEMENTS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._report import _markdown_table as markdown_table
 from ansible_collections.gpufabric.nccl.plugins.module_utils._report import format_size
+from ansible_collections.gpufabric.nccl.plugins.module_utils._sweep import estimate
 
 #: With fewer repeats of a setting, or of the default, nothing is said of their noise.
 LEAST_REPEATS = 3
@@ -103,18 +104,19 @@ def sweep_results(
 
     ``documents``: each with the point as ``points.sweep``, as sweep_points made it; others are counted as ``foreign``.
     Of several with one id the last counts. Those with the verdict fail or incomplete are not used, but counted; a
-    setting that failed in any repeat is neither the best nor advised. ``points``: as planned, to tell which are missing.
+    setting that failed in any repeat is neither the best nor advised. ``points``: as planned, to tell which are missing, not
+    only how many.
     ``default``: the variables of the setting that gains are over, by default none. ``bands``: the largest sizes of the
     bands but the last.
 
-    Returned are ``counts``, ``excluded``, ``missing``, ``bands``, ``effects``, ``overall`` and the rule by which a gain is
-    beyond ``noise``. Each of ``bands`` has its settings, ``default`` and ``best``, the fastest, with ``gain_percent``,
-    ``noise_percent`` and ``beyond_noise``: None where it is not known, for the reason in ``why``. Where the fastest that
-    was run often enough gains beyond the noise, ``advice`` is the setting with the fewest variables of those that do so too
-    and are as fast but for the noise, with its ``lines`` for an environment and ``nccl_conf`` for /etc/nccl.conf; else it
-    is empty. Each of ``effects`` is the change of speed from the level ``reference`` to another, over all pairs of settings
-    that differ in nothing else. ``overall`` is an advice for all jobs: beyond the noise faster in a band, in none slower,
-    and measured in all. Raises OptionError.
+    Returned are ``counts``, ``excluded``, ``missing``, how long these may take as ``remaining``, ``bands``, ``effects``,
+    ``overall`` and the rule by which a gain is beyond ``noise``. Each of ``bands`` has its settings, ``default`` and ``best``,
+    the fastest, with ``gain_percent``, ``noise_percent`` and ``beyond_noise``: None where it is not known, for the reason in
+    ``why``. Where the fastest that was run often enough gains beyond the noise, ``advice`` is the setting with the fewest
+    variables of those that do so too and are as fast but for the noise, with its ``lines`` for an environment and
+    ``nccl_conf`` for /etc/nccl.conf; else it is empty. Each of ``effects`` is the change of speed from the level
+    ``reference`` to another, over all pairs of settings that differ in nothing else. ``overall`` is an advice for all jobs:
+    beyond the noise faster in a band, in none slower, and measured in all. Raises OptionError.
     """
     edges = sorted(parse_size("bands", edge) for edge in bands)
     wanted = tuple(sorted((str(name), str(value)) for name, value in (default or {}).items()))
@@ -122,6 +124,8 @@ def sweep_results(
     used = [document for document in latest.values() if document["verdict"] in ("pass", "unchecked")]
     excluded = [document for document in latest.values() if document["verdict"] not in ("pass", "unchecked")]
     missing = [point["id"] for point in points if point["id"] not in latest]
+    totals = [document["points"]["sweep"].get("total", 0) for document in latest.values()]
+    durations = {name: document["points"].get("duration_s") for name, document in latest.items()}
     cells = list(_cells(used, excluded, edges))
     found = [entry for cell in cells for entry in _band_entries(*cell, wanted)]
     if default and not any(entry["default"] for entry in found):
@@ -131,7 +135,7 @@ def sweep_results(
             "documents": len(documents),
             "used": len(used),
             **{verdict: sum(item["verdict"] == verdict for item in excluded) for verdict in ("fail", "incomplete")},
-            "missing": len(missing),
+            "missing": len(missing) if points else max(0, max(totals, default=0) - len(latest)),
             "repeated": sum(map(_is_swept, documents)) - len(latest),
             "foreign": len(documents) - sum(map(_is_swept, documents)),
         },
@@ -140,6 +144,7 @@ def sweep_results(
             for item in excluded
         ],
         "missing": missing,
+        "remaining": estimate(points, {name: value for name, value in durations.items() if value is not None}),
         "noise": (
             f"a gain is beyond the noise where it exceeds {NOISE_FACTOR} times the coefficient of variation of the"
             f" repeats, the largest of the default's, the setting's and that of all settings together, with"
@@ -204,13 +209,17 @@ def _mean(values: t.Sequence[float]) -> float:
 
 
 def _time(row: t.Mapping[str, t.Any]) -> float:
-    """Of both placements; 0 where one was too short to be printed."""
-    times = [row[placement]["time_us"] for placement in PLACEMENTS]
-    return _mean(times) if min(times) > 0 else 0.0
+    """Of the placements that were measured; 0 where there is none, or one was too short to be printed."""
+    times = [half["time_us"] or 0.0 for half in _halves(row)]
+    return _mean(times) if times and min(times) > 0 else 0.0
 
 
 def _busbw(row: t.Mapping[str, t.Any]) -> float:
-    return statistics.mean(row[placement]["busbw"] for placement in PLACEMENTS)
+    return statistics.mean(half["busbw"] for half in _halves(row))
+
+
+def _halves(row: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
+    return [row[placement] for placement in PLACEMENTS if row[placement] is not None]
 
 
 def _band_entries(
@@ -361,6 +370,12 @@ def _is_slower(entry: t.Mapping[str, t.Any]) -> bool:
     return 100 / (1 + entry["gain_percent"] / 100) - 100 > entry["noise_percent"]
 
 
+def swept(documents: t.Sequence[Document]) -> dict[str, t.Any] | None:
+    """What the documents of a sweep among these say together; None where there are none."""
+    found = [document for document in documents if _is_swept(document)]
+    return sweep_results(found) if found else None
+
+
 def sweep_table(results: t.Mapping[str, t.Any]) -> str:
     """What sweep_results found, as text for a terminal."""
     parts = [_counted(results["counts"])]
@@ -369,7 +384,7 @@ def sweep_table(results: t.Mapping[str, t.Any]) -> str:
         parts.append("\n".join(_aligned(header, lines)))
     header, lines = _effect_lines(results["effects"])
     if lines:
-        parts.append("Change of speed by one factor, all others held\n" + "\n".join(_aligned(header, lines)))
+        parts.append(f"{_EFFECTS}; see the noise above\n" + "\n".join(_aligned(header, lines)))
     parts.append("\n".join(textwrap.wrap(_sentence(results["noise"]), _WIDTH)))
     parts.append("\n".join([_overall_text(results["overall"]), *(f"  {line}" for line in results["overall"]["lines"])]))
     return "\n\n".join(parts) + "\n"
@@ -383,7 +398,7 @@ def sweep_markdown(results: t.Mapping[str, t.Any]) -> str:
         parts += ["### Best settings", markdown_table(header, lines, left=_TEXTS), _sentence(results["noise"])]
     header, lines = _effect_lines(results["effects"])
     if lines:
-        parts += ["### Effect of each factor, all others held", markdown_table(header, lines, left=_TEXTS)]
+        parts += [f"### {_EFFECTS}", "Compare them with the noise above.", markdown_table(header, lines, left=_TEXTS)]
     parts += ["### Settings for all jobs", _overall_text(results["overall"])]
     if results["overall"]["lines"]:
         parts.append("\n".join(f"    {line}" for line in results["overall"]["lines"]))
@@ -394,6 +409,7 @@ def sweep_markdown(results: t.Mapping[str, t.Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+_EFFECTS = "Change of speed by one factor, all others held"
 _TEXTS = ("collective", "sizes", "best", "beyond noise", "advice", "factor", "level", "over")
 
 
@@ -404,7 +420,7 @@ def _counted(counts: t.Mapping[str, int]) -> str:
         for name, text in (
             ("fail", "failed"),
             ("incomplete", "incomplete"),
-            ("missing", "missing"),
+            ("missing", "not run"),
             ("repeated", "replaced by a later one"),
             ("foreign", "of no sweep"),
         )

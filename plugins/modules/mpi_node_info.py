@@ -21,8 +21,14 @@ options:
     description: Name of the interface for the control plane. It must exist and have one IPv4 address.
     type: str
   data_interface:
-    description: Name of the interface for NCCL's traffic. It must exist.
+    description: Name of the interface for NCCL's traffic. It must exist. Several are separated by commas.
     type: str
+  data_subnet:
+    description:
+      - A subnet in CIDR notation. All interfaces that have an address in it are for NCCL's traffic, whatever their names are.
+      - Mutually exclusive with O(data_interface).
+    type: str
+    version_added: 0.2.0
   mpi_prefix:
     description:
       - Directory in which Open MPI is installed, the one that holds C(bin/mpirun).
@@ -41,6 +47,10 @@ EXAMPLES = r"""
     control_interface: eth0
     data_interface: net1
   register: info
+
+- name: Find NCCL's interfaces where their names differ between workers
+  gpufabric.nccl.mpi_node_info:
+    data_subnet: 192.168.0.0/24
 
 - name: Show how many GPUs there are
   ansible.builtin.debug:
@@ -67,7 +77,9 @@ node:
       type: dict
       sample: {interface: eth0, address: 10.0.0.11, subnet: 10.0.0.0/24}
     data:
-      description: The same of NCCL's traffic; C(address) and C(subnet) are V(null) where the interface has no IPv4 address.
+      description:
+        - The same of NCCL's traffic; C(address) and C(subnet) are V(null) where the interface has no IPv4 address.
+        - Of several interfaces, their names with commas between, no C(address), and the C(subnet) that they were found by.
       type: dict
       sample: {interface: net1, address: 192.168.0.11, subnet: 192.168.0.0/24}
     gpus:
@@ -76,10 +88,11 @@ node:
       sample: {vendor: nvidia, count: 8, names: [NVIDIA H100 80GB HBM3]}
     mpi:
       description:
-        - C(mpirun) (path), C(prefix), C(implementation) (V(openmpi) or V(other)) and C(version).
+        - C(mpirun) (path), C(prefix), C(implementation) (V(openmpi), V(mpich), V(intel), V(mvapich) or V(other)), C(version),
+          and the C(vendor) of an Open MPI where that matters (V(hpcx) or V(amazon)).
         - V(null) where there is no mpirun.
       type: dict
-      sample: {mpirun: /usr/bin/mpirun, prefix: /usr, implementation: openmpi, version: 4.1.4}
+      sample: {mpirun: /usr/bin/mpirun, prefix: /usr, implementation: openmpi, version: 4.1.4, vendor: null}
     benchmarks:
       description: The nccl-tests or rccl-tests programs, C(directory) and the names in C(programs); V(null) where there are none.
       type: dict
@@ -118,9 +131,11 @@ def main() -> None:
         argument_spec={
             "control_interface": {"type": "str"},
             "data_interface": {"type": "str"},
+            "data_subnet": {"type": "str"},
             "mpi_prefix": {"type": "path"},
             "benchmark_dir": {"type": "path"},
         },
+        mutually_exclusive=[("data_interface", "data_subnet")],
         supports_check_mode=True,
     )
     try:

@@ -74,6 +74,13 @@ options:
   sshd_path:
     description: Absolute path of sshd, where it is not on the PATH nor in one of the usual places.
     type: path
+  environment:
+    description:
+      - Environment variables of each session and all that is started in it, such as those that differ from node to node.
+        They come before what a client sends.
+    type: dict
+    default: {}
+    version_added: 0.2.0
   extra_options:
     description:
       - Further keywords of sshd_config and their values.
@@ -101,6 +108,11 @@ EXAMPLES = r"""
     run_id: nightly
     subnet: 10.0.0.0/16
     accept_env: [LD_LIBRARY_PATH, "MY_APP_*"]
+
+- name: Let NCCL know of an interface that has another name on each worker
+  gpufabric.nccl.sshd_instance:
+    environment:
+      NCCL_SOCKET_IFNAME: "={{ data_interface }}"
 
 - name: Remove it and all that it left
   gpufabric.nccl.sshd_instance:
@@ -198,7 +210,7 @@ def settings_of(params: dict, account: Account) -> SshdSettings:
         accept_env=tuple(params["accept_env"]),
         host_key_types=tuple(params["host_key_types"]),
         use_pam=default_use_pam(account.name) if params["use_pam"] is None else params["use_pam"],
-        environment=account.environment,
+        environment={**{name: str(value) for name, value in params["environment"].items()}, **account.environment},
         extra_options={name: str(value) for name, value in params["extra_options"].items()},
     )
 
@@ -273,6 +285,7 @@ def main() -> None:
             },
             "use_pam": {"type": "bool"},
             "sshd_path": {"type": "path"},
+            "environment": {"type": "dict", "default": {}},
             "extra_options": {"type": "dict", "default": {}},
             "timeout": {"type": "int", "default": 15},
         },

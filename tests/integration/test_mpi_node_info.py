@@ -7,11 +7,18 @@ from __future__ import annotations
 
 def test_a_node_is_described_as_it_is(nodes):
     interfaces = {"control_interface": "eth0", "data_interface": "net1"}
-    found, checked, auto = nodes.modules(
-        [("mpi_node_info", interfaces), ("mpi_node_info", {**interfaces, "mpi_prefix": "/usr"}), ("mpi_node_info", {})]
+    number = nodes.addresses["g1"].split(".")[2]
+    found, checked, auto, rail, both = nodes.modules(
+        [
+            ("mpi_node_info", interfaces),
+            ("mpi_node_info", {**interfaces, "mpi_prefix": "/usr"}),
+            ("mpi_node_info", {}),
+            ("mpi_node_info", {"data_subnet": f"192.168.{number}.0/24"}),
+            ("mpi_node_info", {"data_interface": "eth0,net1"}),
+        ]
     )
     node = found["node"]
-    control, number = nodes.addresses["g1"], nodes.addresses["g1"].split(".")[2]
+    control = nodes.addresses["g1"]
     assert node["hostname"] == "g1"
     assert node["control"] == {"interface": "eth0", "address": control, "subnet": f"10.66.{number}.0/24"}
     assert node["data"] == {
@@ -19,6 +26,8 @@ def test_a_node_is_described_as_it_is(nodes):
         "address": f"192.168.{number}.11",
         "subnet": f"192.168.{number}.0/24",
     }
+    assert rail["node"]["data"] == node["data"]
+    assert both["node"]["data"] == {"interface": "eth0,net1", "address": None, "subnet": None}
     addresses = {one["name"]: one["addresses"] for one in node["interfaces"]}
     assert f"{control}/24" in addresses["eth0"] and "127.0.0.1/8" in addresses["lo"]
     mtu = int(nodes.shell("g1", "cat /sys/class/net/eth0/mtu").stdout)
@@ -46,6 +55,9 @@ def test_gpus_are_the_ones_that_nvidia_smi_lists(nodes):
 BAD_INPUT = [
     ({"control_interface": "eth7"}, "control_interface: 'eth7' is not allowed; allowed: an interface of this node: "),
     ({"data_interface": "eth7"}, "data_interface: 'eth7' is not allowed; allowed: an interface of this node: "),
+    ({"data_interface": "net1,eth7"}, "data_interface: 'eth7' is not allowed; allowed: an interface of this node: "),
+    ({"data_subnet": "172.16.0.0/12"}, "data_subnet: '172.16.0.0/12' is not allowed; allowed: a subnet that this node"),
+    ({"data_subnet": "net1"}, "data_subnet: 'net1' is not allowed; allowed: a subnet with its prefix length"),
     ({"mpi_prefix": "/nosuch"}, "mpi_prefix: '/nosuch' is not allowed; allowed: a directory with bin/mpirun in it"),
     ({"benchmark_dir": "/nosuch"}, "benchmark_dir: '/nosuch' is not allowed; allowed: a directory of this node"),
 ]
@@ -75,7 +87,7 @@ def test_mpirun_may_be_missing_broken_or_of_another_kind(breakable):
     finally:
         breakable.shell("g1", f"mv /usr/bin/mpirun.away /usr/bin/mpirun; mv {mpirun}.away {mpirun}; rm -r /tmp/mpi")
     assert missing["node"]["mpi"] is None
-    assert other["node"]["mpi"]["implementation"] == "other"
+    assert (other["node"]["mpi"]["implementation"], other["node"]["mpi"]["version"]) == ("mpich", "")
     assert broken["failed"] and broken["msg"] == f"{prefix}/mpirun does not run: libmpi.so.40: cannot open"
     assert refused["failed"] and refused["msg"] == (
         "mpirun is not on this node; install Open MPI (Debian, Ubuntu: apt-get install openmpi-bin;"

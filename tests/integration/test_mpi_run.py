@@ -4,15 +4,13 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import json
-import os
-import pathlib
 import signal
 import time
 import uuid
 
 import pytest
+from background import Playing, wait
 
 POINT = {"argv": ["true"]}
 BAD_INPUT = [
@@ -79,52 +77,11 @@ def processes_of(node, run_id):
 
 
 def runner_of(node, run_id):
-    return json.loads(node.shell("g1", f"cat /run/gpufabric/{run_id}/mpi/progress.json").stdout)["pid"]
+    return json.loads(node.shell("g1", f"cat /run/gpufabric/{run_id}/mpi/run.json").stdout)["pid"]
 
 
 def wait_for_sleeper(node):
     wait(lambda: node.shell("g1", f"test -e {COUNT}", check=False).returncode == 0)
-
-
-def wait(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
-class Playing:
-    """A play of one task that goes on while the test does other things."""
-
-    def __init__(self, node, options, **play):
-        self._token = uuid.uuid4().hex
-        task = {"gpufabric.nccl.mpi_run": options}
-        plays = [{"hosts": "g1", "gather_facts": False, "tasks": [task], **play}]
-        self._pool = concurrent.futures.ThreadPoolExecutor()
-        self._future = self._pool.submit(node.playbook, plays, token=self._token)
-
-    def signal(self, number, workers=False):
-        """Send a signal to the playbook's process, or also to those of its tasks."""
-        found = {}
-        for path in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                if self._token in (path / "cmdline").read_text():
-                    found[path.name] = (path / "stat").read_text().rpartition(")")[2].split()[1]
-            except OSError:
-                continue
-        for pid, parent in found.items():
-            if workers or parent not in found:
-                os.kill(int(pid), number)
-
-    def played(self):
-        """What came of it."""
-        played = self._future.result()
-        self._pool.shutdown()
-        return played
-
-    def result(self):
-        """The task's result."""
-        return self.played().result(action="gpufabric.nccl.mpi_run")
 
 
 @pytest.mark.parametrize("pipelining", ["1", "0"])
@@ -185,7 +142,7 @@ def test_a_runner_that_is_killed_is_reported(node, run_id):
     pid = runner_of(node, run_id)
     node.shell("g1", f"kill -9 {pid}")
     result = playing.result()
-    assert result["failed"] and f"The process that waited for it on the launcher ({pid}) is gone." in result["msg"]
+    assert result["failed"] and "The process that waited for it on the launcher is gone." in result["msg"]
     assert [point["status"] for point in result["points"]] == ["finished", "stopped"]
     assert result["points"][1]["problems"][0]["id"] == "runner-lost"
     assert processes_of(node, run_id) == []

@@ -159,7 +159,7 @@ def test_a_time_out_ends_the_ranks_on_every_node(nodes, first):
     program = ["bash", "-c", "touch /tmp/rank-was-here; sleep 600; true"]
     point = {"name": "sleeper", "argv": program, "timeout": 4}
     result = nodes.module("mpi_run", {"run_id": nodes.run_id, "points": [point], "control_interface": "eth0"})
-    assert result["failed"] and "sleeper did not end within" in result["msg"]
+    assert result["failed"] and "sleeper: It did not end within 4 s" in result["msg"]
     assert result["points"][0]["status"] == "timeout"
     # The daemons of the other nodes end when they see that mpirun is gone, which takes them a moment on a busy machine.
     ended = "for _ in {1..50}; do pgrep -x 'orted|mpirun|sleep' >/dev/null || break; sleep 0.2; done"
@@ -185,7 +185,8 @@ def test_a_launch_that_fails_says_why(nodes, first, tmp_path):
     assert "Traceback" not in played.output
     verdict, document = read_results(tmp_path)
     assert verdict == "fail" and document["rows"] == []
-    (problem,) = document["problems"]
+    problem, left = document["problems"]
+    assert (problem["id"], left["id"], left["host"]) == ("run-failed", "processes-left", nodes.addresses["g2"])
     assert f"ssh: connect to host {nodes.addresses['g2']} port" in problem["evidence"]
     assert "Connection refused" in problem["evidence"] and "Connection refused" in played.output
 

@@ -55,7 +55,7 @@ def test_a_run_is_ended_and_nothing_is_left_of_it(fresh_nodes):
     assert not started["failed"], started
     wait(lambda: all("sleep" in processes(nodes, node) for node in nodes.names))
     nodes.shell("g1", "rm /tmp/hosts-of-run")
-    runner = json.loads(nodes.shell("g1", "cat /run/gpufabric/ending/mpi/progress.json").stdout)["pid"]
+    runner = json.loads(nodes.shell("g1", "cat /run/gpufabric/ending/mpi/run.json").stdout)["pid"]
     program = nodes.shell("g1", f"tr '\\0' '\\n' < /proc/{runner}/cmdline | head -n 1").stdout.strip()
 
     found = {}

@@ -50,9 +50,13 @@ class Runs:
         }
         return self._player.playbook("gpufabric.nccl.kubernetes", *arguments, **{**small, **variables})
 
+    def results(self) -> list[dict[str, t.Any]]:
+        """The result documents of the last run."""
+        return json.loads((self.directory / "report/results.json").read_text())["results"]
+
     def result(self) -> dict[str, t.Any]:
-        """The result document of the last run."""
-        return json.loads((self.directory / "report/results.json").read_text())["results"][0]
+        """The first of them."""
+        return self.results()[0]
 
     def ours(self, selector: str = OURS) -> list[str]:
         """The objects that runs have made here."""

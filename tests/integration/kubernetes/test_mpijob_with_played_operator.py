@@ -248,6 +248,8 @@ def test_rendered_manifest_is_valid_and_stays_the_same(run, cluster, tmp_path, m
     assert "mpijob.kubeflow.org/gpufabric-t1 created" in done.stdout
     again = run(**settings)
     assert path.read_text() == text and not again.changed()
+    swept = run(**settings, nccl_benchmark_sweep={"collectives": ["all_reduce"]})
+    assert swept.returncode != 0 and "nccl_benchmark_sweep: an MPIJob that is submitted" in swept.output
     # No cluster was asked: not even one that is there.
     assert not [record for record in again.records if record["action"].startswith("kubernetes.")]
     assert run.labelled() == []

@@ -11,6 +11,8 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.filter.results import FilterModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._sweep import sweep_points
+from ansible_collections.gpufabric.nccl.plugins.module_utils._sweep_results import sweep_results
 
 TEXT = (pathlib.Path(__file__).parents[2] / "fixtures" / "alltoall_cpu.txt").read_text(encoding="utf-8")
 FILTERS = FilterModule().filters()
@@ -35,4 +37,46 @@ def test_text(name, begin):
 @pytest.mark.parametrize("name", sorted(FILTERS))
 def test_error_names_the_filter(name):
     with pytest.raises(AnsibleFilterError, match=f"{name}: a list of result documents is needed"):
-        FILTERS[name]("text")
+        FILTERS[name]("text", *([[]] if name == "compare_results" else []))
+
+
+def test_compare_results_checks_both_sides():
+    documents = parse_results(TEXT.splitlines())
+    result = FILTERS["compare_results"](documents, documents)
+    assert result["counts"]["noise unknown"] == len(result["rows"]) > 0
+    with pytest.raises(AnsibleFilterError, match="compare_results: a list of result documents is needed"):
+        FILTERS["compare_results"](documents, [{}])
+
+
+def swept():
+    """A sweep of which the last point was not run, and one failed."""
+    (document,) = parse_results(TEXT.splitlines())
+    points = sweep_points({"collectives": "alltoall", "env": {"NCCL_ALGO": "Ring"}, "repeats": 3})
+    documents = [{**document, "points": {"sweep": {**point, "total": 6}}} for point in points[:5]]
+    wrong = {"id": "run-failed", "severity": "error", "host": None, "cause": "C.", "cure": "D.", "evidence": "E"}
+    documents[1] = {**documents[1], "rows": [], "problems": [wrong], "verdict": "fail"}
+    return documents
+
+
+def test_points_of_a_sweep_are_told_together():
+    documents, alone = swept(), parse_results(TEXT.splitlines())
+    table = FILTERS["results_table"]([*documents, *alone])
+    # In full is the test that is none of its points.
+    assert table.startswith("alltoall (cpu 0.1.0)") and table.count("out-of-place") == 1
+    assert "alltoall NCCL_ALGO=Ring #1, FAIL\nERROR run-failed: C.\n" in table
+    assert "4 of 6 tests used, 1 failed, 1 not run." in table
+    assert table.endswith("Verdict over 6 tests: FAIL\n")
+
+    report = FILTERS["results_markdown"]([*documents, *alone])
+    headings = [line for line in report.splitlines() if line.startswith("#")]
+    assert headings[:3] == ["# Benchmark report", "## Sweep", "### Best settings"]
+    assert [line for line in headings if line.startswith("## ")][1:] == [
+        *("## Summary", "## Problems", "## 6. alltoall", "## How to read it")
+    ]
+    assert "### 2. alltoall NCCL_ALGO=Ring #1: error `run-failed`" in headings
+    hosts = report.split("### Hosts of the sweep\n\n")[1].split("\n\n")[0]
+    assert hosts.count("\n") == 1 + documents[0]["host_count"]
+
+    written = json.loads(FILTERS["results_json"](documents))
+    assert written["sweep"] == json.loads(json.dumps(sweep_results(documents)))
+    assert (written["sweep"]["counts"]["missing"], len(written["results"])) == (1, 5)

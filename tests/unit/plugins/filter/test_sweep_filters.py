@@ -4,16 +4,19 @@
 
 from __future__ import annotations
 
+import ast
 import pathlib
 
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
+from ansible_collections.gpufabric.nccl.plugins.filter.launch import benchmark_plan
 from ansible_collections.gpufabric.nccl.plugins.filter.sweep import FilterModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils import _benchmark, _sweep, _sweep_results
 
 FILTERS = FilterModule().filters()
-DOCUMENTATION = pathlib.Path(__file__).parents[4] / "plugins" / "filter"
+ROOT = pathlib.Path(__file__).parents[4]
+DOCUMENTATION = ROOT / "plugins" / "filter"
 
 
 def documented(name):
@@ -42,3 +45,111 @@ def test_keys_of_a_sweep_are_the_documented_ones():
 
 def test_bands_are_the_documented_ones():
     assert documented("sweep_results")["bands"]["default"] == list(_sweep_results.BANDS)
+
+
+NODE = {
+    "interfaces": [{"name": "eth0", "mtu": 1500, "addresses": ["10.0.0.1/24"]}],
+    "data": None,
+    "gpus": {"vendor": "nvidia", "count": 8, "names": []},
+    "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
+    "benchmarks": {"directory": "/opt/nccl-tests", "programs": ["all_reduce_perf", "all_gather_perf"]},
+    "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1.4", "numpy": "1.24.2"},
+}
+PEERS = [{"name": "g1", "address": "10.0.0.1", "run_dir": "/run/gpufabric/x"}]
+SETTINGS = {
+    "backend": "auto",
+    "collectives": ["all_reduce"],
+    "launcher": None,
+    "launcher_apart": False,
+    "ranks_per_node": "2",
+    "min_bytes": "8",
+    "max_bytes": "4M",
+    "step_factor": "4",
+    "iterations": 20,
+    "warmup_iterations": 1,
+    "timeout": 600,
+    "check": True,
+    "extra_args": [],
+    "env": {"NCCL_DEBUG": "WARN"},
+}
+SWEEP = {
+    "collectives": ["all_reduce", "all_gather"],
+    "datatypes": "half",
+    "ranks_per_node": [2, 4],
+    "env": {"NCCL_ALGO": [None, "Ring"]},
+    "repeats": 2,
+}
+
+
+def plan_of(sweep, peers=PEERS, **settings):
+    return benchmark_plan({"g1": NODE}, peers, {**SETTINGS, **settings, "sweep": sweep})
+
+
+def test_plan_of_a_sweep():
+    plan = plan_of(SWEEP)
+    assert plan["error"] is None
+    assert (len(plan["points"]), len(plan["sweep"]), len(plan["points_table"].splitlines())) == (16, 16, 16)
+    # Room for the point with the most ranks.
+    assert plan["hosts"][0]["slots"] == 4
+    for point, swept in zip(plan["points"], plan["sweep"]):
+        assert point["argv"][0] == f"/opt/nccl-tests/{swept['collective']}_perf"
+        assert point["argv"][1:7] == ["-b", "8", "-e", str(4 * 2**20), "-f", "4"]
+        assert point["argv"][15:] == ["-d", "half", *(["-o", "sum"] if swept["collective"] == "all_reduce" else [])]
+        # What the launcher has of a variable that the sweep varies is not to be handed on.
+        assert point["env"] == {"NCCL_DEBUG": "WARN", "NCCL_ALGO": swept["env"].get("NCCL_ALGO")}
+        assert (point["id"], point["name"]) == (swept["id"], swept["name"])
+        assert point["ranks_per_node"] == swept["ranks_per_node"]
+
+
+def test_points_of_a_sweep_that_were_not_run_are_missing_and_no_failure():
+    plan = plan_of(SWEEP)
+    result = {**_benchmark._empty_document(), "complete": True, "verdict": "pass", "ranks": []}
+    done = {"status": "finished", "problems": [], "duration": 2.0, "results": [result]}
+    ended = {"id": "not-run", "severity": "error", "cause": "", "cure": "", "host": None, "evidence": ""}
+    points = [done] * 10 + [{"status": "not_run", "problems": [ended], "duration": None}] * 6
+    documents = _benchmark.complete_results(plan, {"points": points, "limited": True})
+    assert [item["points"]["sweep"] for item in documents] == [{**point, "total": 16} for point in plan["sweep"][:10]]
+    assert [item["collective"] for item in documents] == [point["collective"] for point in plan["sweep"][:10]]
+    results = FILTERS["sweep_results"](documents, plan["sweep"])
+    assert results["missing"] == [point["id"] for point in plan["sweep"][10:]]
+    assert (results["remaining"]["left"], results["remaining"]["seconds"]) == (6, 12.0)
+    # Without the plan it is known how many.
+    assert FILTERS["sweep_results"](documents)["counts"]["missing"] == 6
+    # Nobody's limit: somebody ended the run.
+    assert len(_benchmark.complete_results(plan, {"points": points})) == 16
+
+
+@pytest.mark.parametrize("peers", [None, PEERS])
+@pytest.mark.parametrize(
+    ("sweep", "settings", "begin"),
+    [
+        ("env", {}, "nccl_benchmark_sweep: 'env' "),
+        ({"repeats": 0}, {}, "nccl_benchmark_sweep.repeats: 0 "),
+        ({"ranks_per_node": [None, 4]}, {}, "nccl_benchmark_sweep.ranks_per_node: "),
+        ({"env": {"NCCL_DEBUG": [None, "INFO"]}}, {}, "nccl_benchmark_env: ['NCCL_DEBUG'] "),
+        (
+            {"collectives": "alltoall"},
+            {"backend": "nccl"},
+            "nccl_benchmark_backend: 'nccl' cannot be run, no alltoall_perf",
+        ),
+        ({"datatypes": ["half", "bfloat16"]}, {"backend": "cpu"}, "nccl_benchmark_sweep.datatypes: ['bfloat16'] "),
+        ({"datatypes": "half"}, {"limit_time": "0"}, "nccl_benchmark_limit_time: "),
+    ],
+)
+def test_errors_of_a_sweep_are_told_by_the_plan_before_anything_is_changed(sweep, settings, begin, peers):
+    assert plan_of(sweep, peers, **settings)["error"].startswith(begin)
+
+
+def test_ranks_that_a_host_has_no_room_for():
+    assert plan_of({"ranks_per_node": [1, 9]})["error"].startswith("nccl_benchmark_sweep.ranks_per_node: 9 ")
+    peers = [{**PEERS[0], "slots": 4}]
+    assert plan_of({"ranks_per_node": [1, 8]}, peers)["error"].startswith("nccl_benchmark_sweep.ranks_per_node: 8 ")
+    assert plan_of({"ranks_per_node": [1, 2]}, peers)["hosts"][0]["slots"] == 4
+
+
+def test_datatypes_of_the_cpu_program_are_those_that_it_knows():
+    program = (ROOT / "roles/nccl_benchmark/files/cpu_perf.py").read_text()
+    values = {
+        ast.unparse(item.targets[0]): item.value for item in ast.parse(program).body if isinstance(item, ast.Assign)
+    }
+    assert list(ast.literal_eval(values["TYPES"])) == list(_benchmark.CPU_DATATYPES)

@@ -12,6 +12,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import (
     choose_backend,
     complete_results,
     control_network,
+    data_plane,
     plan_benchmark,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
@@ -40,6 +41,7 @@ def node(number, gpus=0):
             {"name": "net1", "mtu": 1500, "addresses": [f"192.168.0.{number}/24"]},
             {"name": "eth0", "mtu": 1500, "addresses": [f"10.0.0.{number}/24"]},
         ],
+        "data": None,
         "gpus": {"vendor": "nvidia" if gpus else "none", "count": gpus, "names": []},
         "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
         "benchmarks": {"directory": "/opt/nccl-tests", "programs": ["all_reduce_perf"]} if gpus else None,
@@ -167,6 +169,28 @@ def test_control_network_by_name_or_by_subnet():
         control_network(found, addresses)
 
 
+def test_the_data_interface_by_its_one_name_or_for_each_node():
+    found = nodes()
+    assert data_plane(found) == {"data": None, "node_env": {}}
+    for one in found.values():
+        one["data"] = {"interface": "net1", "address": None, "subnet": None}
+    assert data_plane(found) == {"data": "net1", "node_env": {}}
+    found["g2"]["data"]["interface"] = "dat0,dat1"
+    plan = check_nodes(found, SETTINGS)
+    assert plan["data"] is None
+    assert plan["node_env"] == {
+        "g1": {"NCCL_SOCKET_IFNAME": "=net1"},
+        "g2": {"NCCL_SOCKET_IFNAME": "=dat0,dat1"},
+        "g3": {"NCCL_SOCKET_IFNAME": "=net1"},
+    }
+    # The sshd of its workers is not the run's, which could tell each its own.
+    with pytest.raises(NodeError, match="^gpufabric_data_interface: .* on all workers: g1 net1, g2 dat0,dat1, g3 net1"):
+        check_nodes(found, {**SETTINGS, "launcher": "g0", "launcher_apart": True})
+    found["g3"]["data"] = None
+    with pytest.raises(NodeError, match="^g3: gpufabric_data_interface is set for other workers"):
+        data_plane(found)
+
+
 def outcome(**changes):
     values = {"status": "finished", "exit_status": 0, "duration": 1.0, "stdout_path": "/x/1/stdout", "problems": []}
     return {**values, **changes}
@@ -176,27 +200,33 @@ POINT = {"name": "all_reduce", "argv": ["all_reduce_perf"], "env": {"NCCL_ALGO":
 DOCUMENT = {"complete": True, "summary": {"checked": True}, "problems": [], "verdict": "pass"}
 
 
+def completed(*outcomes, point=POINT, **run):
+    return complete_results({"points": [point] * len(outcomes)}, {"points": outcomes, **run})
+
+
 def test_complete_results_keeps_a_good_one():
-    (document,) = complete_results([POINT], [outcome()], [{"results": [DOCUMENT]}], "")
+    (document,) = completed(
+        outcome(results=[DOCUMENT]), point={**POINT, "env": {"NCCL_ALGO": "Ring", "NCCL_PROTO": None}}
+    )
     assert document["verdict"] == "pass" and document["points"]["env"] == {"NCCL_ALGO": "Ring"}
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"status": "failed", "exit_status": 255}, "run-failed"),
-        ({"status": "timeout", "exit_status": None}, "run-timeout"),
-    ],
-)
-def test_complete_results_explains_a_point_without_result(changes, problem):
-    (document,) = complete_results([POINT], [outcome(**changes)], [{"msg": "no test"}], "ssh: Connection refused")
-    assert document["verdict"] == "fail" and document["rows"] == []
-    assert [entry["id"] for entry in document["problems"]] == [problem]
-    assert document["problems"][0]["evidence"] == "ssh: Connection refused"
+def test_complete_results_explains_a_point_without_result():
+    failed = outcome(status="failed", exit_status=255, results=[], unread="no test")
+    # That a host cannot be asked afterwards is no explanation.
+    left = {"id": "processes-left", "severity": "error", "cause": "", "cure": "", "host": "g2", "evidence": ""}
+    said = {**failed, "said": ["ssh: a", "ssh: b"], "problems": [left]}
+    documents = completed(failed, said, msg="ssh: Connection refused")
+    for document, evidence, more in zip(documents, ("ssh: Connection refused", "ssh: a\nssh: b"), ([], [left])):
+        assert document["verdict"] == "fail" and document["rows"] == []
+        entry, *others = document["problems"]
+        assert others == more
+        assert (entry["id"], entry["cause"]) == ("run-failed", "mpirun ended with exit status 255.")
+        assert entry["evidence"] == evidence
 
 
 def test_complete_results_tells_why_output_was_not_read():
-    (document,) = complete_results([POINT], [outcome()], [{"msg": "columns found: size"}], "")
+    (document,) = completed(outcome(results=[], unread="columns found: size"))
     assert document["verdict"] == "fail"
     assert [(entry["id"], entry["evidence"]) for entry in document["problems"]] == [
         ("output-unread", "columns found: size")
@@ -205,7 +235,13 @@ def test_complete_results_tells_why_output_was_not_read():
 
 def test_complete_results_does_not_explain_twice():
     wrong = {"id": "wrong-values", "severity": "error", "cause": "", "cure": "", "host": None, "evidence": ""}
-    (document,) = complete_results(
-        [POINT], [outcome(status="failed", exit_status=7)], [{"results": [{**DOCUMENT, "problems": [wrong]}]}], ""
-    )
+    (document,) = completed(outcome(status="failed", exit_status=7, results=[{**DOCUMENT, "problems": [wrong]}]))
     assert [entry["id"] for entry in document["problems"]] == ["wrong-values"]
+
+
+def test_time_that_was_over_is_no_failure():
+    over = {"id": "limit-reached", "severity": "warning", "cause": "", "cure": "", "host": None, "evidence": ""}
+    left = outcome(status="not_run", exit_status=None, problems=[over], results=[], unread="the point has not ended")
+    done, not_run = completed(outcome(results=[DOCUMENT]), left, limited=True)
+    assert (done["verdict"], not_run["verdict"]) == ("pass", "incomplete")
+    assert not_run["problems"] == [over]

@@ -5,276 +5,207 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
-import uuid
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import Host
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_reap import Reach
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import (
     Job,
-    Look,
-    Progress,
-    Run,
-    events,
+    Limits,
+    Plan,
+    assemble,
     explain,
-    fingerprint,
-    look_command,
+    keep,
+    overdue_problem,
     parse_files,
-    parse_look,
     parse_points,
-    poll_interval,
+    said_in,
     telling_lines,
+    unfinished_problem,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._process import read_processes, stamped
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
 
 @pytest.mark.parametrize(
-    ("points", "timeout", "option"),
+    ("points", "timeout", "ranks", "option"),
     [
-        ([], 10, "points"),
-        ([{"argv": []}], 10, r"points\[0\].argv"),
-        ([{"argv": ["x"], "timeout": 0}], 10, r"points\[0\].timeout"),
-        ([{"argv": ["x"], "env": {"A B": 1}}], 10, r"points\[0\].env"),
-        ([{"argv": ["x"], "env": {"A": "1\n2"}}], 10, r"points\[0\].env"),
-        ([{"argv": ["x"]}], 0, "timeout"),
+        ([], 10, None, "points"),
+        ([{"argv": []}], 10, None, r"points\[0\].argv"),
+        ([{"argv": ["x"], "timeout": 0}], 10, None, r"points\[0\].timeout"),
+        ([{"argv": ["x"], "env": {"A B": 1}}], 10, None, r"points\[0\].env"),
+        ([{"argv": ["x"], "env": {"A": "1\n2"}}], 10, None, r"points\[0\].env"),
+        ([{"argv": ["x"], "env": {"A B": None}}], 10, None, r"points\[0\].env"),
+        ([{"argv": ["x"], "ranks_per_node": 0}], 10, None, r"points\[0\].ranks_per_node"),
+        ([{"argv": ["x"], "id": "a"}, {"argv": ["y"], "id": "a"}], 10, None, r"points\[1\].id"),
+        ([{"argv": ["x"]}], 0, None, "timeout"),
+        ([{"argv": ["x"]}], 10, 0, "ranks_per_node"),
     ],
 )
-def test_parse_points_refuses(points, timeout, option):
+def test_parse_points_refuses(points, timeout, ranks, option):
     with pytest.raises(OptionError, match=f"^{option}: "):
-        parse_points(points, timeout)
+        parse_points(points, timeout, ranks)
 
 
 def test_parse_points_fills_in():
-    (point,) = parse_points([{"argv": ["/opt/x/all_reduce_perf"], "env": {"A": 1}}], 10)
-    assert (point.name, point.env, point.timeout) == ("all_reduce_perf", {"A": "1"}, 10)
-
-
-STAT = "42 (python3) {} 1 42 42 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 777 0"
-PROGRESS = Progress(plan="x", pid=42, start=777, total=3)
-
-
-@pytest.mark.parametrize(
-    ("stat", "alive"),
-    [
-        (STAT.format("S"), True),
-        (STAT.format("Z"), False),
-        (STAT.format("S").replace("777", "778"), False),
-        (None, False),
-    ],
-)
-def test_a_runner_is_alive_where_it_is_the_same_process_and_has_not_ended(stat, alive):
-    assert PROGRESS.is_alive(stat) is alive
-
-
-def answer(*lines):
-    return "\r\n".join(["a banner", "gpufabric.nccl", *lines, "gpufabric.nccl", ""])
-
-
-def test_parse_look():
-    progress = dataclasses.replace(PROGRESS, ended=(("finished", 1.5),))
-    text = json.dumps(dataclasses.asdict(progress))
-    assert parse_look(answer(STAT.format("S"), text)) == Look(progress, True, None)
-    # It has just ended, or died.
-    assert parse_look(answer(text)) == Look(progress, False, None)
-    over = dataclasses.replace(progress, over=True)
-    text = json.dumps(dataclasses.asdict(over))
-    assert parse_look(answer(text, '{"points": []}')) == Look(over, False, {"points": []})
-    assert parse_look(answer()) == Look(None)
-
-
-@pytest.mark.parametrize("text", ["", "no such pod", answer("{}").rsplit("gpufabric", 1)[0]])
-def test_parse_look_takes_no_part_of_an_answer(text):
-    assert parse_look(text) is None
-
-
-def test_poll_interval_grows_with_the_run():
-    times = [0.0]
-    while times[-1] < 3600:
-        times.append(times[-1] + poll_interval(times[-1]))
-    assert times[1] < 0.2
-    assert sum(moment < 20 for moment in times) < 25
-    assert len(times) < 300 and max(b - a for a, b in zip(times, times[1:])) == pytest.approx(15)
-
-
-def test_events_only_grow():
-    names = ["a", "b", "c"]
-    steps = [
-        (),
-        (("finished", 1),),
-        (("finished", 1), ("timeout", 2)),
-        (("finished", 1), ("timeout", 2), ("failed", 3)),
-    ]
-    told = [events(names, dataclasses.replace(PROGRESS, ended=ended)) for ended in steps]
-    for before, after in zip(told, told[1:]):
-        assert after[: len(before)] == before
-    assert told[0] == ["point 1 of 3, a: started"]
-    assert told[-1] == [
-        "point 1 of 3, a: started",
-        "point 1 of 3, a: finished after 1.0 s",
-        "point 2 of 3, b: started",
-        "point 2 of 3, b: timed out after 2.0 s",
-        "point 3 of 3, c: started",
-        "point 3 of 3, c: failed after 3.0 s",
-    ]
-    stopped = dataclasses.replace(PROGRESS, ended=steps[1], over=True)
-    assert len(events(names, stopped)) == 2
-
-
-def jobs(*programs, timeout=30, **environment):
-    """Points that run Python programs, without mpirun."""
-    argvs = [[sys.executable, "-c", program] for program in programs]
-    points = parse_points([{"argv": argv} for argv in argvs], timeout)
-    return [Job(point, point.argv, {**os.environ, **environment}) for point in points]
-
-
-HOSTS = [Host("a", 1)]
-
-
-def test_fingerprint_is_of_what_is_run_and_not_of_the_login():
-    job = jobs("x", NCCL_X="1")[0]
-    job = dataclasses.replace(job, command=("mpirun", "-x", "NCCL_X"))
-    same = dataclasses.replace(job, environment={**job.environment, "SSH_CLIENT": "1.2.3.4"})
-    assert fingerprint([job], {}, HOSTS) == fingerprint([same], {}, HOSTS)
-    other = dataclasses.replace(job, environment={**job.environment, "NCCL_X": "2"})
-    longer = dataclasses.replace(job, point=dataclasses.replace(job.point, timeout=31))
-    different = [
-        ([other], {}, HOSTS),
-        ([longer], {}, HOSTS),
-        ([job, job], {}, HOSTS),
-        ([job], {"f": "x"}, HOSTS),
-        ([job], {}, [Host("a", 2)]),
-    ]
-    assert len({fingerprint(*values) for values in [([job], {}, HOSTS), *different]}) == 6
-
-
-@pytest.fixture
-def run(tmp_path):
-    run = Run(RunDir(f"unit-{uuid.uuid4().hex}", str(tmp_path / "run")))
-    yield run
-    run.remove()
-
-
-def marked(run, program):
-    """A point whose process carries the mark, as mpirun does."""
-    return jobs(program, GPUFABRIC_POINT=run.stamp(1))
-
-
-def wait(condition):
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    (point,) = parse_points([{"argv": ["/opt/x/all_reduce_perf"], "env": {"A": 1, "B": None}}], 10, 8)
+    assert (point.id, point.name, point.env) == ("all_reduce_perf", "all_reduce_perf", {"A": "1"})
+    assert point.unset == ("B",)
+    assert (point.timeout, point.ranks_per_node) == (10, 8)
+    points = [{"argv": ["x"]}, {"argv": ["x"], "ranks_per_node": 2, "timeout": 5}, {"name": "y", "argv": ["x"]}]
+    found = parse_points(points, 10, 8)
+    assert [point.id for point in found] == ["x-1", "x-2", "y"]
+    assert (found[1].timeout, found[1].ranks_per_node) == (5, 2)
 
 
 @pytest.mark.parametrize(
-    ("program", "timeout", "status", "exit_status"),
+    ("values", "option"),
     [
-        ("print('x')", 30, "finished", 0),
-        ("raise SystemExit(7)", 30, "failed", 7),
-        ("import time; time.sleep(60)", 0.3, "timeout", None),
+        ({"startup": -1}, "startup_timeout"),
+        ({"silence": -1}, "silence_timeout"),
+        ({"orphan": -1}, "orphan_timeout"),
+        ({"total": 0}, "limit_time"),
     ],
 )
-def test_a_point_runs_to_its_end_or_its_time_out(run, program, timeout, status, exit_status):
-    (job,) = jobs(program, timeout=timeout)
-    run.prepare([job], {"script": "text"})
-    with open(os.path.join(run.run_dir.files, "script")) as file:
-        assert file.read() == "text"
-    outcome = run.run_point(1, job)
-    assert (outcome["status"], outcome["exit_status"]) == (status, exit_status)
+def test_limits_refuse(values, option):
+    with pytest.raises(OptionError, match=f"^{option}: "):
+        Limits(**values)
 
 
-def look(run):
-    shell = look_command(**{**run.runner(), "pid": run.runner()["pid"] or 0})
-    return parse_look(subprocess.run(["sh", "-c", shell], stdout=subprocess.PIPE, text=True, check=True).stdout)
-
-
-def test_a_run_goes_by_itself(run):
-    assert run.start(jobs("print(1)", "raise SystemExit(3)"), {}, HOSTS, 1, claim=True) is False
-    assert os.getsid(run.runner()["pid"]) != os.getsid(0)
-    wait(lambda: look(run).outcome)
-    outcome = look(run).outcome
-    assert [point["status"] for point in outcome["points"]] == ["finished", "failed"]
-    assert outcome["complete"] is False and "exit status 3" in outcome["msg"]
-    run.remove()
-    assert not os.path.exists(run.run_dir.path)
-
-
-def test_the_same_run_is_followed_and_another_is_refused(run):
-    same = marked(run, "import time; time.sleep(60)")
-    assert run.start(same, {}, HOSTS, 1, claim=True) is False
-    runner = run.runner()
-    assert run.start(same, {}, HOSTS, 1, claim=True) is True
-    with pytest.raises(NodeError, match="still going on with other points or settings"):
-        run.start(jobs("print(1)"), {}, HOSTS, 1, claim=True)
-    assert run.runner() == runner and look(run).alive
-
-
-def test_a_run_that_is_over_is_run_again_unless_nobody_has_asked_yet(run):
-    def start(claim):
-        followed = run.start(jobs("print(1)"), {}, HOSTS, 1, claim)
-        wait(lambda: look(run).outcome)
-        return followed
-
-    assert [start(claim) for claim in (True, True, False, True, True)] == [False, False, False, True, False]
-
-
-@pytest.mark.parametrize("lost", [False, True])
-def test_stop_ends_all_and_says_what_came_of_it(run, lost):
-    sleep = "import time; time.sleep(60)"
-    three = [*jobs("print(1)"), *marked(run, sleep), *jobs("print(3)")]
-    run.start(three, {}, HOSTS, 1, claim=True)
-    wait(lambda: look(run).progress.ended)
-    wait(lambda: stamped(read_processes(), "GPUFABRIC_POINT", run.stamp(1)))
-    if lost:
-        os.kill(run.runner()["pid"], signal.SIGKILL)
-        wait(lambda: not look(run).alive)
-        assert look(run).outcome is None
-    assert run.has_to_stop()
-    outcome = run.stop()
-    assert [point["status"] for point in outcome["points"]] == ["finished", "stopped", "not_run"]
-    problem = outcome["points"][1]["problems"][0]
-    assert problem["id"] == ("runner-lost" if lost else "stopped") and problem["cause"] in outcome["msg"]
-    assert "1 points were not run" in outcome["msg"]
-    assert look(run) == Look(dataclasses.replace(look(run).progress, over=True), False, outcome)
-    assert stamped(read_processes(), "GPUFABRIC_POINT", run.stamp(1)) == set()
-    assert not run.has_to_stop() and run.stop() == outcome
-
-
-def test_a_runner_that_fails_leaves_its_reason(run):
-    bad = [dataclasses.replace(job, environment={"A": None}) for job in jobs("print(1)")]
-    run.start(bad, {}, HOSTS, 1, claim=True)
-    wait(lambda: not look(run).alive)
-    (point,) = run.stop()["points"]
-    assert point["status"] == "stopped" and "TypeError" in point["problems"][0]["cause"]
-
-
-def test_a_program_that_is_not_there_fails_the_run(run):
-    run.start([dataclasses.replace(job, command=("/nosuch",)) for job in jobs("")], {}, HOSTS, 1, claim=True)
-    wait(lambda: look(run).outcome)
-    assert look(run).outcome == {"msg": "cannot run /nosuch: No such file or directory"}
-
-
-def test_explain_quotes_the_end_of_the_errors(tmp_path):
-    (tmp_path / "stderr").write_text("first\n\n" + "x\n" * 30 + "the last\n")
-    outcome = {
-        "name": "all_reduce",
-        "status": "failed",
-        "exit_status": 255,
-        "duration": 1,
-        "problems": [],
-        "stdout_path": str(tmp_path / "stdout"),
-        "stderr_path": str(tmp_path / "stderr"),
+def plan(*points, **values):
+    """A plan of points with these settings, each handed on by mpirun."""
+    parsed = parse_points(points, 30)
+    jobs = [
+        Job(
+            point,
+            ("mpirun", "-x", "GPUFABRIC_POINT", "-x", "X", *point.argv),
+            {"GPUFABRIC_POINT": str(number), "HOME": "/root", **point.env},
+            4,
+        )
+        for number, point in enumerate(parsed)
+    ]
+    given = {
+        "jobs": tuple(jobs),
+        "files": {},
+        "hosts": (Host("a", 2), Host("b", 2)),
+        "limits": Limits(),
+        "reach": Reach((), (), {}),
     }
-    text = explain([outcome], 3)
-    assert text.startswith("1 of 3 points did not finish: all_reduce ended with exit status 255")
-    assert "the last" in text and "first" not in text
+    return Plan(**{**given, **values})
+
+
+A, B = {"argv": ["a"], "env": {"X": "1"}}, {"argv": ["b"]}
+
+
+def test_a_point_is_known_by_what_it_does():
+    (one, two), (reordered,) = plan(A, B).fingerprints(), plan({**A, "id": "other", "timeout": 5}).fingerprints()
+    # Neither its number nor its name nor its time-out, nor the login's environment.
+    assert one == reordered != two
+    job = plan(A).jobs[0]
+    different = [
+        plan({**A, "env": {"X": "2"}}),
+        plan(A, hosts=(Host("a", 2),)),
+        plan(A, files={"f": "x"}),
+        plan(A, jobs=(dataclasses.replace(job, ranks=2),)),
+        plan(A, jobs=(dataclasses.replace(job, command=("/opt/mpirun", *job.command[1:])),)),
+    ]
+    assert len({one, *(other.fingerprints()[0] for other in different)}) == 6
+    same = dataclasses.replace(job, environment={**job.environment, "SSH_CLIENT": "1.2.3.4", "GPUFABRIC_POINT": "7"})
+    assert plan(A, jobs=(same,)).fingerprints() == [one]
+
+
+def test_a_run_is_known_by_all_its_points_and_when_it_gives_up():
+    same = [plan(A, B), plan(A, B, limits=Limits(orphan=5, total=6)), plan(A, B, reach=Reach(("a",), (), {}))]
+    assert len({other.fingerprint() for other in same}) == 1
+    different = [
+        plan(B, A),
+        plan(A),
+        plan({**A, "timeout": 31}, B),
+        plan({**A, "name": "n"}, B),
+        plan(A, B, limits=Limits(startup=5)),
+        plan(A, B, limits=Limits(silence=5)),
+    ]
+    assert len({other.fingerprint() for other in [*same, *different]}) == 7
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kept"),
+    [
+        ([("a", "1"), ("b", "2")], {1: "x", 2: "y"}),
+        ([("b", "2"), ("new", "9"), ("a", "1")], {1: "y", 3: "x"}),
+        # Settings that were changed, and a name that was.
+        ([("a", "9"), ("other", "2")], {2: "y"}),
+        # Repeats: each once, by its own id where it has one.
+        ([("n", "3"), ("c-2", "3"), ("m", "3")], {1: "z", 2: "w"}),
+        ([("c-2", "3"), ("n", "3"), ("m", "3"), ("o", "3")], {1: "w", 2: "z"}),
+    ],
+)
+def test_what_has_finished_is_kept(wanted, kept):
+    found = {"x": ("a", "1"), "y": ("b", "2"), "z": ("c-1", "3"), "w": ("c-2", "3")}
+    assert keep(wanted, found) == kept
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem", "cause"),
+    [
+        ("startup", "startup-timeout", "Only 2 of 4 ranks had started after 20 s. No rank has started on b."),
+        ("silence", "silence-timeout", "It printed nothing for 20 s and was ended."),
+        ("point", "timeout", "It did not end within 20 s and was ended. No rank has started on b."),
+    ],
+)
+def test_overdue_points_say_so(kind, problem, cause):
+    found = overdue_problem(kind, 20.0, 4, 2, ["b"])
+    assert (found.id, found.cause) == (problem, cause) and found.cure
+
+
+def test_unfinished_points_say_why():
+    reasons = ["stopped", "orphaned", "limited", "lost"]
+    assert [unfinished_problem(reason, None, ["a", "MemoryError"], 5).id for reason in reasons] == [
+        *("stopped", "orphaned", "limit-reached", "runner-lost"),
+    ]
+    assert unfinished_problem("lost", None, ["a", "MemoryError"]).cause.endswith("is gone: MemoryError.")
+    later = unfinished_problem("stopped", "point 2")
+    assert later.id == "not-run" and "ended at point 2" in later.cause
+
+
+def outcome(name, status="failed", **more):
+    values = {"status": status, "exit_status": 255, "problems": [], "said": [], "stdout_path": "/run/1/stdout"}
+    return {"name": name, **values, **more}
+
+
+def test_explain_quotes_what_they_said():
+    points = [
+        outcome("a", said=["x", "the last"]),
+        outcome("b", "timeout", problems=[{"cause": "It was slow."}]),
+        outcome("c", "not_run"),
+    ]
+    assert explain(points, 5) == (
+        "3 of 5 points did not finish: a ended with exit status 255 (see /run/1 on this node):\nx\nthe last\n"
+        "b: It was slow. (see /run/1 on this node) and printed nothing\n1 points were not run"
+    )
+    many = explain([outcome(str(number)) for number in range(100)], 100)
+    assert many.count("exit status") == 10 and many.endswith("90 more points failed")
+
+
+def test_assemble():
+    points = [{"name": "a", "status": "started"}, {"name": "b", "status": "started"}]
+    both = {1: {"status": "finished", "stdout_path": "1/stdout"}, 2: {"status": "finished"}}
+    over = {"reason": "ended", "msg": "", "reaped": [], "paths": {"1": {"stdout_path": "1/stdout.gz"}}}
+    found = assemble(points, both, over)
+    assert found["complete"] and not found["limited"] and "msg" not in found
+    assert found["points"][0] == {"name": "a", "status": "finished", "stdout_path": "1/stdout.gz"}
+    limited = assemble(points, {1: both[1]}, {"reason": "limited"})
+    assert limited["limited"] and not limited["complete"] and "msg" not in limited
+    assert assemble(points, {}, {"msg": "why"})["msg"] == "why"
+
+
+def test_what_a_point_said_is_the_end_of_its_errors_without_marks(tmp_path):
+    output = {"stdout_path": str(tmp_path / "stdout"), "stderr_path": str(tmp_path / "stderr")}
+    assert said_in(output) == []
+    (tmp_path / "stdout").write_text("printed\n")
+    (tmp_path / "stderr").write_text("gpufabric-rank 0 1 g1 \n")
+    assert said_in(output) == ["printed"]
+    (tmp_path / "stderr").write_text("first\n\n" + "x\n" * 100000 + "gpufabric-rank 0 1 g1 \nthe last\n")
+    assert said_in(output) == ["x"] * 19 + ["the last"]
 
 
 def test_telling_lines_leave_blank_ones_out():

@@ -132,7 +132,7 @@ def test_the_launcher_has_each_setting_of_the_runtime_by_both_names():
     assert (variables["OMPI_MCA_pml"], variables["OMPI_MCA_btl"]) == ("ob1", "self,tcp")
     assert variables["OMPI_MCA_coll_ucc_enable"] == variables["OMPI_MCA_coll_hcoll_enable"] == "0"
     assert variables["OMPI_ALLOW_RUN_AS_ROOT"] == variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
-    assert variables["NCCL_SOCKET_IFNAME"] == "net1"
+    assert variables["NCCL_SOCKET_IFNAME"] == "=net1"
 
 
 def test_the_launcher_says_what_the_articles_call_by_these_names():

@@ -52,6 +52,32 @@ def test_options_of_the_user_come_first_since_sshd_takes_the_first():
     assert lines.index("LogLevel DEBUG") < lines.index("LogLevel VERBOSE")
 
 
+def test_sessions_have_an_environment_of_their_own():
+    found = {"NCCL_SOCKET_IFNAME": "=net1,net2", "TEXT": "two words; $x # 'y'"}
+    (line,) = [
+        line for line in render_config(settings(environment=found), RUN_DIR, 1, (9, 2)).splitlines() if "SetEnv" in line
+    ]
+    assert line.endswith(
+        """TMPDIR=/run/gpufabric/nightly/tmp NCCL_SOCKET_IFNAME==net1,net2 "TEXT=two words; $x # 'y'\""""
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "option"),
+    [
+        ("A B", "x", "environment"),
+        ("TMPDIR", "/tmp", "environment"),
+        ("GPUFABRIC_SSHD", "x", "environment"),
+        ("A", "x\nPort 1", "environment.A"),
+        ("A", 'x" B="y', "environment.A"),
+        ("A", "x\\", "environment.A"),
+    ],
+)
+def test_refuses_an_environment_that_sshd_would_read_differently(name, value, option):
+    with pytest.raises(OptionError, match=f"^{option}: "):
+        settings(environment={name: value})
+
+
 @pytest.mark.parametrize(("version", "expected"), [((9, 7), False), ((9, 8), True), ((10, 0), True)])
 def test_penalties_are_off_where_sshd_knows_them(version, expected):
     assert ("PerSourcePenalties no" in render_config(settings(), RUN_DIR, 1, version)) is expected

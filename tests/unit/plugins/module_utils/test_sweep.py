@@ -13,7 +13,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Opti
 from ansible_collections.gpufabric.nccl.plugins.module_utils._sweep import (
     REDUCING,
     estimate,
-    limit_time,
+    points_table,
     sweep_points,
 )
 
@@ -254,8 +254,6 @@ def test_nothing_is_known_of_the_time_before_a_point_is_over():
         "seconds": None,
         "uncertainty_s": None,
     }
-    assert limit_time(points, {}, 60) == points[:1]
-    assert limit_time(points, {}, 0) == []
 
 
 def test_time_is_told_by_collective_and_size():
@@ -307,22 +305,10 @@ def test_the_total_is_within_the_uncertainty_nearly_always():
     assert max(widths) < 0.25
 
 
-def test_limit_time_takes_the_beginning_that_fits_and_no_short_point_before_its_turn():
+def test_table_of_points_is_cut_and_says_so():
     points = sweep_points(SMALL)
-    truth = {point["id"]: 10.0 if point["options"]["max_bytes"] > 65536 else 1.0 for point in points}
-    done = {point["id"]: truth[point["id"]] for point in points[:20]}
-    for limit in (0, 0.5, 9, 50, 100, 1000):
-        fit = limit_time(points, done, limit)
-        assert fit == points[20 : 20 + len(fit)]
-        needed = sum(truth[point["id"]] for point in fit)
-        assert needed <= limit
-        if len(fit) < 52:
-            assert needed + truth[points[20 + len(fit)]["id"]] > limit
-
-
-def test_limit_time_leaves_room_for_the_uncertainty():
-    points = sweep_points({"env": {"NCCL_ALGO": [None, "Ring", "Tree"]}, "repeats": 10})
-    steady = {point["id"]: 1.0 for point in points[:6]}
-    wild = {point["id"]: value for point, value in zip(points, (0.5, 1.5) * 3)}
-    assert len(limit_time(points, steady, 20)) == 20
-    assert 0 < len(limit_time(points, wild, 20)) < 15
+    lines = points_table(points, most=3).splitlines()
+    assert [line.split(None, 1) for line in lines[:3]] == [[point["id"], point["name"]] for point in points[:3]]
+    assert len({line.index(" all_") for line in lines[:3]}) == 1
+    assert lines[3:] == ["and 69 more"]
+    assert len(points_table(points, most=72).splitlines()) == 72

@@ -30,7 +30,7 @@ collective  sizes              default us  best us  busbw GB/s  gain %  noise % 
 all_reduce  1 KiB to 64 KiB         22.03    14.69        1.30    50.0      0.0  yes           NCCL_ALGO=Ring
 all_reduce  256 KiB to 16 MiB      256.15   170.76       12.56    50.0      0.0  yes           NCCL_ALGO=Ring
 
-Change of speed by one factor, all others held
+Change of speed by one factor, all others held; see the noise above
 collective  sizes              factor     level  over     median %  mean %  pairs
 all_reduce  1 KiB to 64 KiB    NCCL_ALGO  Ring   not set     +50.0   +50.0      1
 all_reduce  256 KiB to 16 MiB  NCCL_ALGO  Ring   not set     +50.0   +50.0      1
@@ -235,6 +235,20 @@ def test_a_later_document_replaces_an_earlier_one_and_others_are_let_be():
     foreign = {**earlier, "points": {"argv": []}}
     counts = sweep_results([earlier, foreign, *(document(point, machine({})) for point in points)])["counts"]
     assert (counts["used"], counts["incomplete"], counts["repeated"], counts["foreign"]) == (3, 0, 1, 1)
+
+
+def test_a_placement_that_was_not_measured_is_left_out():
+    time = machine({("NCCL_ALGO", "Ring"): 0.5})
+    documents = run({**SWEEP, "repeats": 3}, time)
+    expected = sweep_results(documents)
+    for document in documents:
+        document["rows"] = [{**row, "in_place": None} for row in document["rows"]]
+    assert sweep_results(documents) == expected
+    for document in documents:
+        document["rows"] = [
+            {**row, "out_of_place": {**row["out_of_place"], "time_us": None}} for row in document["rows"]
+        ]
+    assert sweep_results(documents)["bands"] == []
 
 
 def test_only_sizes_that_all_runs_have_are_compared():

@@ -99,3 +99,69 @@ def test_errors_name_option_and_value(run, tmp_path, arguments, message):
     result = run(**filled)
     assert result["failed"]
     assert result["msg"] == message.format(tmp=tmp_path)
+
+
+def test_nothing_is_judged_unless_asked_for(run):
+    result = run(src=str(LOG))
+    assert "verdicts" not in result and "verdicts" not in result["result"] and "baseline" not in result
+
+
+def test_rules_of_all_options_are_held_against_each_test(run):
+    pytest.importorskip("jmespath")
+    result = run(
+        text=TEXT + CUT,
+        thresholds={"rules": [{"limit": "1e9", "min_bytes": "8", "name": "fast"}], "topology": {"network": "ib"}},
+        assertions=[{"that": "complete", "msg": "the output is cut"}],
+        fail_on=["fail"],
+    )
+    assert result["failed"] and "Fast: " in result["msg"] and "The output is cut" in result["msg"]
+    told = [(entry["test"], entry["rule"], entry["passed"]) for entry in result["verdicts"]]
+    assert told == [
+        *((1, "no wrong values", True), (1, "fast", False), (1, "complete", True)),
+        *((2, "no wrong values", True), (2, "fast", False), (2, "complete", False)),
+    ]
+    assert [document["verdict"] for document in result["results"]] == ["fail", "fail"]
+
+
+def test_baseline_is_saved_as_predicted_and_held_against(run, tmp_path):
+    path = tmp_path / "baseline.json"
+    options = {"src": str(LOG), "dest": str(tmp_path / "results.json"), "_ansible_diff": True}
+    save = {"path": str(path), "mode": "save"}
+    predicted = run(**options, baseline=save, _ansible_check_mode=True)
+    assert not path.exists()
+    saved = run(**options, baseline=save)
+    assert saved == {**predicted, "invocation": saved["invocation"]} and saved["changed"]
+    assert [diff["after_header"] for diff in saved["diff"]] == [options["dest"], str(path)]
+    assert saved["diff"][1]["after"] == path.read_text(encoding="utf-8")
+    assert not run(**options, baseline=save)["changed"]
+    for source in ({"path": str(path)}, {"document": saved["baseline"]}):
+        assert run(src=str(LOG), baseline=source)["verdict"] == "unchecked"
+        assert run(src=str(LOG), baseline={**source, "tolerance_percent": 5})["verdict"] == "pass"
+    slow = CUT.replace("5802.4", "9999.9")
+    assert slow != CUT
+    result = run(text=slow, baseline={"path": str(path), "tolerance_percent": 5})
+    (missed,) = [entry for entry in result["verdicts"] if entry["passed"] is False]
+    assert (missed["metric"], missed["value"], result["verdict"]) == ("out_of_place.time_us", 9999.9, "fail")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"baseline": {"path": "/nosuch"}}, "baseline.path: '/nosuch' is not allowed; allowed: a file on this host"),
+        ({"baseline": {"path": str(LOG)}}, "baseline.path: 'text that is no JSON' "),
+        ({"baseline": {"path": "/nosuch/b", "mode": "save"}}, "baseline.path: '/nosuch/b' is not allowed"),
+        ({"baseline": {"document": {}}}, "baseline.document: None "),
+        ({"baseline": {"document": {}, "mode": "save"}}, "mode is save but all of the following are missing: path"),
+        ({"thresholds": {"rules": [{"limit": 1, "size": "big"}]}}, "thresholds.rules[0].size: 'big' "),
+    ],
+)
+def test_bad_rules_are_one_line(run, options, message):
+    result = run(src=str(LOG), **options)
+    assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
+def test_assertions_without_their_library_are_an_error(run, monkeypatch):
+    monkeypatch.setattr(nccl_result, "jmespath", None)
+    assert run(src=str(LOG))["verdict"] == "pass"
+    result = run(src=str(LOG), assertions=[{"that": "complete"}])
+    assert result["msg"] == "assertions need the Python library jmespath on the host that the task runs on"

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plays that go on while a test does other things."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import pathlib
+import time
+import uuid
+
+
+def wait(condition):
+    """Wait for what comes soon."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+class Playing:
+    """A play of one task that goes on while the test does other things."""
+
+    def __init__(self, node, options, **play):
+        self._token = uuid.uuid4().hex
+        task = {"gpufabric.nccl.mpi_run": options}
+        plays = [{"hosts": "g1", "gather_facts": False, "tasks": [task], **play}]
+        self._pool = concurrent.futures.ThreadPoolExecutor()
+        self._future = self._pool.submit(node.playbook, plays, token=self._token)
+
+    def signal(self, number, workers=False):
+        """Send a signal to the playbook's process, or also to those of its tasks."""
+        found = {}
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if self._token in (path / "cmdline").read_text():
+                    found[path.name] = (path / "stat").read_text().rpartition(")")[2].split()[1]
+            except OSError:
+                continue
+        for pid, parent in found.items():
+            if workers or parent not in found:
+                os.kill(int(pid), number)
+
+    def played(self):
+        """What came of it."""
+        played = self._future.result()
+        self._pool.shutdown()
+        return played
+
+    def result(self):
+        """The task's result."""
+        return self.played().result(action="gpufabric.nccl.mpi_run")

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Verdicts, baselines and comparisons on the controller, without any node."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import shutil
+import sys
+
+from conftest import Player
+
+TEXT = (pathlib.Path(__file__).parents[1] / "unit" / "fixtures" / "alltoall_cpu.txt").read_text()
+
+
+def timed(factor: float) -> str:
+    """The output of a run whose times are a multiple of the fixture's; the bandwidths are left, which nothing looks at."""
+    row = re.compile(r"^( +\d+ +\d+ +\w+ +\w+ +-?\d+ +)([0-9.]+)", re.MULTILINE)
+    text, number = row.subn(lambda match: f"{match.group(1)}{float(match.group(2)) * factor:.2f}", TEXT)
+    assert number > 1
+    return text
+
+
+def test_runs_are_judged_kept_and_compared(tmp_path):
+    """Three runs become a baseline; a fourth that is slower misses it, and the comparison says the same."""
+    factors = {"run1": 1.0, "run2": 1.01, "run3": 0.99, "slow": 2.0}
+    for name, factor in factors.items():
+        (tmp_path / f"{name}.log").write_text(timed(factor))
+    baseline = {"path": str(tmp_path / "baseline.json")}
+    tasks = [
+        {
+            "name": f"Keep {name}",
+            "gpufabric.nccl.nccl_result": {
+                "src": str(tmp_path / f"{name}.log"),
+                "dest": str(tmp_path / f"{name}.json"),
+                "baseline": {**baseline, "mode": "save"},
+            },
+        }
+        # The last is one that is in it already.
+        for name in ("run1", "run2", "run3", "run3")
+    ]
+    tasks += [
+        {
+            "name": "Judge a run",
+            "gpufabric.nccl.nccl_result": {
+                "src": str(tmp_path / "slow.log"),
+                "dest": str(tmp_path / "slow.json"),
+                "baseline": baseline,
+                "thresholds": {
+                    "rules": [{"limit": 0.001, "collective": ["alltoall"]}, {"baseline_percent": 1, "over": "each"}]
+                },
+                "assertions": [{"that": "rank_count == `0`", "msg": "there are ranks"}],
+                "fail_on": ["fail"],
+            },
+            "ignore_errors": True,
+        }
+    ]
+    player = Player(tmp_path)
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        # That of the tests, which has jmespath.
+        "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable},
+        "tasks": tasks,
+    }
+    played = player.playbook([play], "--diff")
+    assert played.returncode == 0, played.output
+    kept = [record["result"] for record in played.records if record["task"].startswith("Keep")]
+    assert [result["changed"] for result in kept] == [True, True, True, False]
+    assert kept[-1]["baseline"] == json.loads((tmp_path / "baseline.json").read_text())
+    judged = played.result(action="gpufabric.nccl.nccl_result")
+    assert judged["failed"] and judged["msg"].startswith("the verdict is fail: ")
+    assert [entry["passed"] for entry in judged["verdicts"]] == [True, True, True, False]
+    assert judged["problems"][-1]["cause"] == "There are ranks."
+    assert json.loads((tmp_path / "slow.json").read_text())["results"][0]["verdicts"] == judged["result"]["verdicts"]
+
+    before = ",".join(f"{name}.json" for name in ("run1", "run2", "run3"))
+    shutil.copy(tmp_path / "slow.json", tmp_path / "after.json")
+    compared = player.playbook("gpufabric.nccl.compare", compare_before=before, compare_after="after.json")
+    assert compared.returncode == 0, compared.output
+    assert compared.changed() == ["localhost: Write the comparison"]
+    report = (tmp_path / "compare.md").read_text()
+    summary = next(line for line in report.splitlines() if " measurements: " in line)
+    # In-place times are the same in all runs.
+    half = int(summary.split()[0]) // 2
+    assert summary == f"{2 * half} measurements: {half} slower, {half} within noise."
+    assert summary in compared.output and "Report: " in compared.output
+    again = player.playbook("gpufabric.nccl.compare", compare_before=before, compare_after="after.json")
+    assert again.returncode == 0 and again.changed() == []
+    bad = player.playbook("gpufabric.nccl.compare", compare_before=before)
+    assert bad.returncode != 0 and "compare_before and compare_after are to be given" in bad.output
