@@ -44,6 +44,10 @@ install: .venv/.installed $(TREE) ## install what is needed, in the system (dist
 	@scripts/install
 	@touch $@
 
+.PHONY: browser
+browser: ## install Chromium, with which tests open the report
+	@scripts/install browser
+
 $(TREE):
 	@mkdir -p $(@D)
 	@ln -s ../../../.. $@
@@ -108,7 +112,7 @@ sanity-nodes: install ## ansible-test sanity, on the oldest Python of nodes, whe
 	scripts/ansible-test $@ $(OLDEST_PYTHON) --local --requirements --junit --test compile --test import
 
 .PHONY: units
-units: install ## ansible-test units
+units: install browser ## ansible-test units
 	scripts/ansible-test $@ $(PYTHON_VERSION) --local
 
 .PHONY: units-nodes

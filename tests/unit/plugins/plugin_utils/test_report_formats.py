@@ -1,0 +1,370 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Each format by its own reader, and all of them against each other."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import json
+import pathlib
+import re
+import sys
+from xml.etree import ElementTree
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._report import format_size
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_data import clean, make_report
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_formats import FORMATS, render
+
+jsonschema = pytest.importorskip("jsonschema")
+openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser")
+textfile = pytest.importorskip("prometheus_client.parser")
+xmlschema = pytest.importorskip("xmlschema")
+pytest.importorskip("junitparser")
+pytest.importorskip("matplotlib")
+
+FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures"
+TEXT = (FIXTURES / "all_reduce_perf.txt").read_text(encoding="utf-8")
+SCHEMAS = pathlib.Path(__file__).parents[4] / "docs" / "schemas"
+JUNIT = xmlschema.XMLSchema(str(FIXTURES / "report" / "junit-10.xsd"))
+
+
+def parsed(text=TEXT):
+    return parse_results(text.splitlines())
+
+
+def rendered(report):
+    texts, missing = render(report, list(FORMATS))
+    assert missing == "" and set(texts) == set(FORMATS)
+    return texts
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def check_schema(name, value):
+    jsonschema.Draft202012Validator(json.loads((SCHEMAS / name).read_text())).validate(value)
+
+
+def samples_of(text):
+    """All samples by name and labels; each label set once, as both readers of the text say."""
+    families = list(openmetrics.text_string_to_metric_families(text))
+    assert {family.type for family in families} == {"gauge"}
+    samples = [
+        (item.name, tuple(sorted(item.labels.items())), item.value) for family in families for item in family.samples
+    ]
+    plain = [
+        (item.name, tuple(sorted(item.labels.items())), item.value)
+        for family in textfile.text_string_to_metric_families(text)
+        for item in family.samples
+    ]
+    # node_exporter and the Pushgateway read the older format.
+    assert samples == plain and len({item[:2] for item in samples}) == len(samples)
+    return {(name, labels): value for name, labels, value in samples}
+
+
+class Page(html.parser.HTMLParser):
+    """The cells of all tables, the text, and the names of all elements."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.names, self.texts, self.attributes = [], [], [], []
+        self.in_cell = False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag == "tbody":
+            self.tables.append([])
+        elif tag == "tr" and self.tables:
+            self.tables[-1].append([])
+        elif tag == "td":
+            self.tables[-1][-1].append("")
+            self.in_cell = True
+
+    def handle_endtag(self, tag):
+        self.in_cell = self.in_cell and tag != "td"
+
+    def handle_data(self, data):
+        self.texts.append(data)
+        if self.in_cell:
+            self.tables[-1][-1][-1] += data.strip()
+
+
+@pytest.fixture(scope="module")
+def whole(whole_report):
+    return rendered(whole_report)
+
+
+def test_the_same_numbers_everywhere(whole, whole_report):
+    documents = json.loads(whole["json"])["results"]
+    assert len(documents) == 25
+    rows, samples, page = rows_of(whole["csv"]), samples_of(whole["openmetrics"]), Page(whole["html"])
+    cells = {tuple(line) for table in page.tables for line in table}
+    markdown = set(whole["markdown"].splitlines())
+    expected = iter(rows)
+    for number, document in enumerate(documents, start=1):
+        for row in document["rows"]:
+            line = [format_size(row["size"])]
+            for placement in ("out_of_place", "in_place"):
+                half, item = row[placement], next(expected)
+                assert (int(item["test"]), int(item["size"]), item["placement"]) == (number, row["size"], placement)
+                assert float(item["time_us"]) == half["time_us"] and float(item["algbw"]) == half["algbw"]
+                assert float(item["busbw"]) == half["busbw"] and int(item["wrong"]) == half["wrong"]
+                labels = (
+                    *(("collective", document["collective"]), ("cycle", "0"), ("placement", placement)),
+                    *(("point", document["points"].get("sweep", {}).get("id", "")), ("redop", "sum"), ("root", "-1")),
+                    *(("run", "nightly-7"), ("size_bytes", str(row["size"])), ("test", str(number))),
+                    *(("tool", "nccl-tests"), ("type", "float")),
+                )
+                assert samples["gpufabric_nccl_busbw_bytes_per_second", labels] == round(half["busbw"] * 1e9)
+                assert samples["gpufabric_nccl_algbw_bytes_per_second", labels] == round(half["algbw"] * 1e9)
+                assert samples["gpufabric_nccl_time_seconds", labels] == pytest.approx(half["time_us"] / 1e6, rel=1e-9)
+                assert samples["gpufabric_nccl_wrong_values", labels] == half["wrong"]
+                time = half["time_us"]
+                text = f"{time:.2f}" if time < 1000 else f"{time:.1f}" if time < 10000 else f"{time:.0f}"
+                line += [text, f"{half['algbw']:.2f}", f"{half['busbw']:.2f}", str(half["wrong"])]
+            assert tuple(line) in cells
+            # Points of a sweep are told there together, not in full.
+            assert (f"| {' | '.join(line)} |" in markdown) == ("sweep" not in document["points"])
+    assert next(expected, None) is None
+    cases = JUNIT.decode(whole["junit"])["testsuite"]
+    told = [case["system-out"][0] for suite in cases for case in suite["testcase"] if "system-out" in case]
+    peaks = sorted(f"{document['summary']['peak_busbw']} GB/s" for document in documents)
+    assert sorted(re.search("peak busbw: (.*) at", text)[1] for text in told) == peaks
+
+
+def test_json_follows_its_schema_and_has_what_is_beside_the_tests(whole, swept, isolation):
+    value = json.loads(whole["json"])
+    check_schema("results-v1.schema.json", value)
+    assert value["verdict"] == "fail"
+    assert value["sweep"] == json.loads(json.dumps(swept.results)) and value["isolation"] == isolation
+
+
+@pytest.mark.parametrize(
+    "name", ["2.17-run-cycles.txt", "rccl-in-place-9-columns.txt", "2.17-cputime.txt", "json-3-replay-nan.json"]
+)
+def test_other_outputs(name):
+    """Repeated sizes, one placement only, times of another kind, values that are no numbers."""
+    text = (FIXTURES / "nccl_tests" / name).read_text(encoding="utf-8")
+    report = make_report(parse_results(text.splitlines()))
+    texts = rendered(report)
+    check_schema("results-v1.schema.json", json.loads(texts["json"]))
+    rows = rows_of(texts["csv"])
+    assert len(rows) == sum(len(test.measurements) for test in report.tests) > 0
+    for row in rows:
+        check_schema("results-csv-v1.schema.json", row)
+    samples_of(texts["openmetrics"])
+    JUNIT.validate(texts["junit"])
+
+
+def test_csv_is_tidy(whole):
+    rows = rows_of(whole["csv"])
+    for row in rows:
+        check_schema("results-csv-v1.schema.json", row)
+    swept = [row for row in rows if row["point"]]
+    assert {row["env.NCCL_ALGO"] for row in swept} == {"", "Ring", "Tree", "NVLS"}
+    assert {row["repeat"] for row in swept} == {"1", "2", "3"}
+    assert {(row["run"], row["hosts"], row["ranks"]) for row in rows} == {("nightly-7", "2", "16")}
+
+
+def test_a_value_that_was_not_checked_is_empty_and_not_0():
+    lines = [re.sub(r" 0(?= |$)", " N/A", line) if re.match(r" +\d", line) else line for line in TEXT.splitlines()]
+    report = make_report(parse_results(lines))
+    texts = rendered(report)
+    assert {row["wrong"] for row in rows_of(texts["csv"])} == {""}
+    assert not any(name == "gpufabric_nccl_wrong_values" for name, labels in samples_of(texts["openmetrics"]))
+    assert report.verdict == "unchecked" and "not checked" in texts["html"]
+    assert JUNIT.decode(texts["junit"])["testsuite"][0]["@skipped"] == "1"
+
+
+def test_junit(whole):
+    suites = JUNIT.decode(whole["junit"])["testsuite"]
+    assert [(suite["@name"], suite["@tests"], suite["@failures"], suite["@errors"]) for suite in suites] == [
+        ("all_reduce", "15", "2", "0"),
+        ("all_gather", "12", "0", "0"),
+    ]
+    cases = ElementTree.fromstring(whole["junit"].encode()).findall("testsuite/testcase")
+    assert len({(case.get("classname"), case.get("name")) for case in cases}) == 27
+    test, limit = [case.find("failure") for case in cases if case.find("failure") is not None]
+    assert test.get("message") == "The collective delivered wrong values."
+    assert (
+        "error wrong-values on g2\nCause: The collective delivered wrong values.\nCure: Run the test on each"
+        in test.text
+    )
+    assert limit.get("message") == "busbw at 1 GiB is below 370 GB/s" and "limit: 370.00 GB/s" in limit.text
+
+
+def test_junit_tells_an_output_that_is_cut_as_an_error():
+    text = rendered(make_report(parsed(TEXT[: TEXT.index("# Out of bounds")])))["junit"]
+    (suite,) = JUNIT.decode(text)["testsuite"]
+    assert (suite["@failures"], suite["@errors"]) == ("0", "1")
+    assert "Cure: Read the end of the output" in text
+
+
+def test_markdown_has_limits_sweep_and_hosts(whole):
+    lines = whole["markdown"].splitlines()
+    heads = [line for line in lines if line.startswith("## ") and not line[3:4].isdigit()]
+    assert heads == [
+        *("## Sweep", "## Summary", "## Problems", "## Limits", "## Good and bad hosts", "## Pairs of hosts"),
+        "## How to read it",
+    ]
+    assert "| gpu-2 | gpu-5 | 11.20 | -76.5 |" in lines and "    all:!gpu-5" in lines
+
+
+def test_html_says_all_there_is(whole):
+    page = Page(whole["html"])
+    text = " ".join(" ".join(page.texts).split())
+    for words in (
+        *("Fail", "Of 25 tests: 1 failed, 24 passed.", "The collective delivered wrong values.", "Limits", "Sweep"),
+        *(
+            "NCCL_ALGO=NVLS",
+            "Good and bad hosts",
+            "The slowest pairs",
+            "How to read it",
+            "limit 370.00 GB/s",
+            "baseline",
+        ),
+        *(
+            "/opt/nccl-tests/build/all_reduce_perf -b 8 -e 8G -f 2 -g 1",
+            "8 x NVIDIA H100 80GB HBM3",
+            "2.17.6",
+            "Written by gpufabric.nccl 0.",
+        ),
+    ):
+        assert words in text
+    # Two collectives, and the pairs, each for a desk and for a phone.
+    assert page.names.count("svg") == 6
+    assert text.index("Problems and cures") < text.index("Bus bandwidth over size") < text.index("Provenance")
+
+
+def test_html_asks_for_nothing(whole):
+    page = Page(whole["html"])
+    assert [
+        (tag, name, value)
+        for tag, name, value in page.attributes
+        if name in ("src", "href", "xlink:href", "action", "poster", "data", "srcset")
+        and not value.startswith(("#", "data:"))
+    ] == []
+    assert re.findall(r"url\((?!#)|@import|@font-face", whole["html"]) == []
+    ids = [value for tag, name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    (policy,) = [value for tag, name, value in page.attributes if name == "content" and "default-src" in value]
+    assert "default-src 'none'" in policy
+
+
+def test_hostile_text_stays_text(hostile):
+    text_of_host = hostile["collective"]
+    pairs = {
+        "pairs": [{"a": text_of_host, "b": "b" * 300, "busbw": 3}, {"a": text_of_host, "b": "$\\frac$", "busbw": None}]
+    }
+    report = make_report([hostile], text_of_host, isolation=pairs, baseline=None)
+    texts = rendered(report)
+    page = Page(texts["html"])
+    assert page.names.count("script") == 1 and page.names.count("style") == 1
+    assert f"Run {clean(text_of_host)}" in page.texts
+    JUNIT.validate(texts["junit"])
+    (case,) = ElementTree.fromstring(texts["junit"].encode()).findall("testsuite/testcase")
+    assert case.find("failure").get("message") == clean(text_of_host)
+    labels = next(iter(samples_of(texts["openmetrics"])))[1]
+    assert ("run", clean(text_of_host)) in labels
+    assert {row["env.NCCL_Y"] for row in rows_of(texts["csv"])} == {"'=1+1"}
+    assert "<script>" not in texts["markdown"]
+    assert "{{" not in report.worst()["why"] and "7*7" in report.worst()["why"]
+    for name in set(texts) - {"json"}:
+        assert not set("\x00\x1b\u202e\ud800") & set(texts[name]), name
+    for text in texts.values():
+        text.encode("utf-8")
+
+
+def test_the_same_results_give_the_same_text(whole, whole_report):
+    assert rendered(whole_report) == whole
+
+
+def test_nothing_measured():
+    texts = rendered(make_report([]))
+    assert json.loads(texts["json"])["verdict"] == "incomplete" and rows_of(texts["csv"]) == []
+    assert "Nothing was measured." in texts["html"]
+    JUNIT.validate(texts["junit"])
+
+
+def test_a_missing_library_leaves_its_format_out(monkeypatch, whole_report):
+    for name in ("matplotlib", "prometheus_client"):
+        monkeypatch.setitem(sys.modules, name, None)
+    texts, missing = render(whole_report, list(FORMATS))
+    assert set(texts) == {"json", "csv", "markdown", "junit"}
+    assert "report.html, results.prom" in missing and missing.endswith("-m pip install matplotlib prometheus-client")
+
+
+def test_the_worst_is_what_misses_its_limit_by_most(failed):
+    worse = {**failed, "verdicts": [{**failed["verdicts"][0], "percent": -40.0, "message": "far below"}]}
+    report = make_report([*parsed(), failed, worse])
+    assert report.worst() == {
+        "test": 3,
+        "name": "all_reduce float sum, 16 ranks on 2 hosts",
+        "point": None,
+        "verdict": "fail",
+        "host": "g2",
+        "why": "far below",
+    }
+    assert report.counts() == {"fail": 2, "pass": 1}
+    wrong = {"rule": "no wrong values", "passed": False, "percent": None, "message": "values are wrong"}
+    worst = make_report([failed, worse, {**failed, "verdicts": [worse["verdicts"][0], wrong]}]).worst()
+    assert (worst["test"], worst["why"]) == (3, "values are wrong")
+    assert make_report(parsed()).worst() is None
+
+
+def test_curves_are_medians_of_repeats(swept):
+    report = make_report(swept.documents)
+    outside = [curve for curve in report.curves("all_reduce") if curve.placement == "out_of_place"]
+    assert outside[0].label == "NCCL_ALGO=NVLS" and {curve.label for curve in outside[1:]} == {
+        *("default", "NCCL_ALGO=Ring", "NCCL_ALGO=Tree"),
+    }
+    values = sorted(
+        document["rows"][-1]["out_of_place"]["busbw"]
+        for document in swept.documents
+        if document["collective"] == "all_reduce" and document["points"]["env"] == {"NCCL_ALGO": "NVLS"}
+    )
+    assert (outside[0].low[-1], outside[0].busbw[-1], outside[0].high[-1]) == tuple(values)
+
+
+def test_a_baseline_of_other_ranks_is_not_drawn(baseline):
+    (entry, *_others) = baseline["measurements"]
+    others = [{**entry, "ranks": 8}, {**entry, "ranks": 16, "hosts": 2, "tool": "nccl-tests"}, {**entry, "busbw": None}]
+    report = make_report(parsed(), baseline={"measurements": others})
+    assert [item["median"] for item in report.baseline] == [0.06]
+
+
+def test_pairs_of_a_search_are_its_tests_of_two_hosts():
+    tests = [
+        {"nodes": ["n10", "n9"], "value": 5.0},
+        {"nodes": ["n9", "n10"], "value": 4.0},
+        {"nodes": ["n9", "n11"], "value": None},
+        {"nodes": ["n9", "n10", "n11"], "value": 9.0},
+    ]
+    pairs = make_report(parsed(), isolation={"tests": tests}).pairs
+    assert pairs.hosts == ("n9", "n10", "n11")
+    assert dict(pairs.busbw) == {(0, 1): 4.0} and pairs.failed == {(0, 2)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("isolation", {"pairs": [{"a": "x"}]}),
+        ("isolation", {"pairs": ["x"]}),
+        ("isolation", {"nodes": ["x"]}),
+        ("baseline", {"measurements": [{"collective": "all_reduce", "busbw": {"mean": 1}}]}),
+        ("baseline", {"measurements": ["x"]}),
+    ],
+)
+def test_other_input_is_refused(name, value):
+    with pytest.raises(OptionError, match=f"^{name}: "):
+        make_report(parsed(), **{name: value})
