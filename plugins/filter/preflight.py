@@ -1,0 +1,31 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_report import (
+    diagnosed_hosts,
+    preflight_hosts,
+    problems_markdown,
+    problems_text,
+    ssh_endpoints,
+    step_problems,
+)
+
+
+class FilterModule:
+    """Filters of the role preflight."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """By name."""
+        return {
+            "diagnosed_hosts": diagnosed_hosts,
+            "preflight_hosts": preflight_hosts,
+            "problems_markdown": problems_markdown,
+            "problems_text": problems_text,
+            "ssh_endpoints": ssh_endpoints,
+            "step_problems": step_problems,
+        }

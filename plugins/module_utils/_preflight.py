@@ -1,0 +1,395 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Looking at all peers of a launch from the launcher, and at the launcher from all peers, before mpirun does."""
+
+from __future__ import annotations
+
+import base64
+import concurrent.futures
+import contextlib
+import dataclasses
+import fnmatch
+import functools
+import ipaddress
+import json
+import re
+import resource
+import secrets
+import shlex
+import socketserver
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import typing as t
+import zlib
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _net, _probe, _process
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import Resolver, is_numeric, source_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_checks import (
+    STAGES,
+    Finding,
+    Seen,
+    Settings,
+    check_links,
+    check_rdma,
+    findings_of,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._reach import connect, read_banner, read_line
+
+#: How many logins are under way at a time.
+_LOGINS = 32
+#: Where a peer's Python is looked for.
+_PYTHONS = ("python3", "/usr/libexec/platform-python", "/usr/local/bin/python3")
+_SAFE_PATH = re.compile(r"/[A-Za-z0-9._/+-]+\Z")
+
+#: Reads its own source from the standard input and leaves what follows it there. Neither quotes nor shell characters.
+_LOADER = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
+
+_BOOTSTRAP = """\
+import base64, json, sys, types, zlib
+for name, text in json.loads(zlib.decompress(base64.b64decode({sources!r}))):
+    sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), sys.modules[name].__dict__)
+sys.modules[name].main(json.loads({parameters!r}))
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """A host to look at. ``python``: the interpreter to try first. ``run_dir``: where the run keeps its files there."""
+
+    name: str
+    address: str | None = None
+    python: str | None = None
+    run_dir: str | None = None
+
+
+def parse_ssh_config(text: str) -> dict[str, dict[str, list[str]]]:
+    """By host, the values of each keyword in lower case, from the text of a run's ssh_config: one name to each Host line."""
+    hosts: dict[str, dict[str, list[str]]] = {}
+    keywords: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        keyword, _blank, value = line.strip().partition(" ")
+        if keyword.lower() == "host":
+            keywords = hosts.setdefault(value.strip(), {})
+        elif keyword and not keyword.startswith("#"):
+            keywords.setdefault(keyword.lower(), []).append(value.strip())
+    return hosts
+
+
+def try_variables(patterns: t.Sequence[str], environment: t.Mapping[str, str]) -> dict[str, str]:
+    """A variable for each pattern to try the way of a variable to a peer with: what is set, else a stand-in."""
+    chosen: dict[str, str] = {}
+    for pattern in patterns:
+        matching = {name: value for name, value in environment.items() if fnmatch.fnmatchcase(name, pattern)}
+        stand_in = pattern.replace("*", "GPUFABRIC_PREFLIGHT").replace("?", "X")
+        chosen.update(matching or {stand_in: "/gpufabric-preflight"})
+    # sshd takes values of one line.
+    return {name: value for name, value in chosen.items() if value and "\n" not in value}
+
+
+def not_sent(variables: t.Iterable[str], send_env: t.Sequence[str]) -> list[str]:
+    """The variables that ssh keeps to itself, by the SendEnv lines of its configuration."""
+    patterns = [pattern for line in send_env for pattern in line.split()]
+    return sorted(name for name in variables if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
+
+
+def remote_command(python: str | None) -> str:
+    """The command line for a peer's login shell, whichever that is: a Python that is new enough, on our source."""
+    pythons = " ".join([python] if python and _SAFE_PATH.match(python) else []) + " " + " ".join(_PYTHONS)
+    script = (
+        f'for p in {pythons.strip()}; do "$p" -IS -c "import sys; sys.exit(sys.version_info < (3, 8))" 2>/dev/null'
+        f' && exec "$p" -IS -c "{_LOADER}"; done; echo "{_probe.MARK}null"'
+    )
+    return f"exec /bin/sh -c {shlex.quote(script)}"
+
+
+def sources_of(name: str) -> list[tuple[str, str]]:
+    """Name and source of a module and of all of the collection that it imports, each after what it imports itself."""
+    source = sys.modules[name].__loader__.get_source(name)
+    found = {}
+    for imported in re.findall(r"^from (ansible_collections\.\S+) import", source, re.MULTILINE):
+        found.update(sources_of(imported))
+    return [*found.items(), (name, source)]
+
+
+@functools.lru_cache(maxsize=None)
+def _packed_sources() -> str:
+    return base64.b64encode(zlib.compress(json.dumps(sources_of(_probe.__name__)).encode())).decode()
+
+
+def program_text(parameters: t.Mapping[str, t.Any]) -> bytes:
+    """The probe with its parameters, as the peer's Python reads it from its standard input."""
+    text = _BOOTSTRAP.format(sources=_packed_sources(), parameters=json.dumps(parameters)).encode()
+    return f"{len(text)}\n".encode() + text
+
+
+def plan_links(data: t.Sequence[str], reach: int = 3) -> dict[str, list[str]]:
+    """Whom each host sends to: its next ``reach`` neighbours in a ring, so that each is also sent to by as many."""
+    count = len(data)
+    return {
+        host: [data[(index + step) % count] for step in range(1, min(reach, count - 1) + 1)]
+        for index, host in enumerate(data)
+    }
+
+
+class _CallBack(socketserver.ThreadingTCPServer):
+    """Answers the peers that call back, with the time."""
+
+    # All call at once.
+    request_queue_size = 1024
+    daemon_threads = True
+    allow_reuse_address = False
+
+    def __init__(self, address: str, token: str) -> None:
+        if ":" in address:
+            self.address_family = socketserver.socket.AF_INET6
+        self.token = token
+        super().__init__((address, 0), _Answer)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class _Answer(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.settimeout(10)
+        with contextlib.suppress(OSError):
+            if read_line(self.request).decode(errors="replace").strip() == self.server.token:
+                self.request.sendall(f"{self.server.token} {time.time()!r}\n".encode())
+
+
+class Session:
+    """An ssh session with the probe at its other end."""
+
+    def __init__(self, argv: t.Sequence[str], environment: t.Mapping[str, str], source: bytes, seconds: float) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            argv, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+        )
+        self._watch = threading.Timer(seconds, self._process.kill)
+        self._watch.daemon = True
+        self._watch.start()
+        self.other_output = ""
+        self.write(source)
+
+    def write(self, data: bytes) -> None:
+        """Send to the probe; where the session is over, reading from it says so."""
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+
+    def read(self) -> tuple[bool, t.Any]:
+        """Whether the probe said something, and what; a peer without Python says None."""
+        for raw in self._process.stdout:
+            line = raw.decode(errors="replace")
+            if line.startswith(_probe.MARK):
+                with contextlib.suppress(ValueError):
+                    return True, json.loads(line[len(_probe.MARK) :])
+            self.other_output = (self.other_output + line)[-2000:]
+        return False, None
+
+    def close(self) -> tuple[int, str]:
+        """End it; ssh's exit status and what it and the peer's shell said instead of an answer."""
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        status = self._process.wait()
+        self._watch.cancel()
+        self._process.stdout.close()
+        with self._errors:
+            self._errors.seek(0)
+            errors = self._errors.read().decode(errors="replace")
+        return status, f"{errors}{self.other_output}".strip()
+
+
+class Preflight:
+    """A look at all peers at once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        agent: t.Sequence[str],
+        config: str,
+        environment: t.Mapping[str, str],
+        callback_address: str,
+    ) -> None:
+        """``agent``: the argv of ssh. ``config``: the text of its configuration."""
+        self.settings = settings
+        self._agent = agent
+        self._config = parse_ssh_config(config)
+        self._variables = try_variables(settings.environment, environment)
+        self._environment = {**environment, **self._variables}
+        self._address = callback_address
+        self._token = secrets.token_hex(16)
+        # A login takes time of a processor; those that wait for a dead host take none, and are not counted.
+        self._logins = threading.BoundedSemaphore(_LOGINS)
+
+    def run(self, peers: t.Sequence[Peer]) -> dict[str, Seen]:
+        """What was seen of each peer, by its name, in their order."""
+        _raise_file_limit()
+        seen = self._resolve(peers)
+        reference = _probe.look(self._parameters(peers[0], 0))
+        with _CallBack(self._address, self._token) as server:
+            port = server.server_address[1]
+            with concurrent.futures.ThreadPoolExecutor(max_workers=len(peers)) as pool:
+                sessions = dict(zip(seen, pool.map(lambda peer: self._look_at(peer, seen[peer.name], port), peers)))
+                if self.settings.full:
+                    self._send_around(seen, sessions, pool)
+                list(pool.map(lambda name: self._close(seen[name], sessions[name]), seen))
+            server.shutdown()
+        if not (reference["program"] or {}).get("exists"):
+            # A launcher that is no worker itself may lack it.
+            programs = [one.facts["program"] for one in seen.values() if one.facts]
+            reference["program"] = next((one for one in programs if one and one["exists"]), None)
+        for one in seen.values():
+            one.reference = reference
+            one.not_sent = not_sent(self._variables, self._config.get(one.address or "", {}).get("sendenv", []))
+        return seen
+
+    def _resolve(self, peers: t.Sequence[Peer]) -> dict[str, Seen]:
+        names = [peer.name for peer in peers if peer.address is None and not is_numeric(peer.name)]
+        answer = Resolver(self.settings.timeout, 0.5).resolve({name: [name] for name in names}, {}) if names else None
+        seen = {}
+        for peer in peers:
+            one = Seen(peer.name, peer.address)
+            if peer.address is None and is_numeric(peer.name):
+                one.address = peer.name
+            elif peer.address is None and peer.name not in answer.found:
+                one.unresolved = answer.errors.get(peer.name, "")
+            elif peer.address is None:
+                found = answer.found[peer.name][1]
+                usable = [item for item in found if not ipaddress.ip_address(item).is_loopback]
+                # The address that the run's ssh knows; a host may have others, for other networks.
+                known = [item for item in usable if item in self._config]
+                one.address = (known or usable or [None])[0]
+                one.loopback = [] if usable else found
+            seen[peer.name] = one
+        return seen
+
+    def _parameters(self, peer: Peer, port: int) -> dict[str, t.Any]:
+        settings = self.settings
+        return {
+            "prefix": settings.prefix,
+            "daemon": settings.daemon,
+            "program": settings.program,
+            "control": settings.control,
+            "variables": self._variables,
+            "run_dir": peer.run_dir or settings.run_dir,
+            "callback": {"address": self._address, "port": port},
+            "token": self._token,
+            "full": settings.full,
+            "data_interface": settings.data_interface,
+            "timeout": settings.timeout,
+            "deadline": settings.deadline,
+        }
+
+    def _look_at(self, peer: Peer, seen: Seen, port: int) -> Session | None:
+        if seen.address is None:
+            return None
+        keywords = self._config.get(seen.address, {})
+        # An adopted host's port may be said elsewhere, and a proxy is not to be gone around.
+        seen.port = int(keywords["port"][0]) if "port" in keywords else self._port_of(seen.address)
+        seen.user = (keywords.get("user") or [None])[0]
+        if seen.port is not None:
+            attempt = connect(seen.address, seen.port, self.settings.timeout)
+            seen.attempt = dataclasses.replace(attempt, connection=None)
+            if attempt.connection is None:
+                return None
+            with attempt.connection as connection:
+                seen.banner = read_banner(connection)
+            if seen.banner[0] != "ssh":
+                return None
+        command = remote_command(peer.python)
+        # In its default, the run's, ssh does not say that a key is missing.
+        options = ["-T", "-o", "LogLevel=INFO", "-o", f"ConnectTimeout={max(1, round(self.settings.timeout))}"]
+        source = program_text(self._parameters(peer, port))
+        argv = [*self._agent, *options, seen.address, command]
+        with self._logins:
+            session = Session(argv, self._environment, source, self.settings.deadline)
+            seen.answered, seen.facts = session.read()
+        return session
+
+    def _port_of(self, address: str) -> int | None:
+        result = _process.run([*self._agent, "-G", address])
+        values = dict(line.split(" ", 1) for line in result.stdout.splitlines() if " " in line)
+        if "proxycommand" in values or "proxyjump" in values:
+            return None
+        return int(values["port"]) if values.get("port", "").isdigit() else None
+
+    def _send_around(
+        self,
+        seen: t.Mapping[str, Seen],
+        sessions: t.Mapping[str, Session | None],
+        pool: concurrent.futures.Executor,
+    ) -> None:
+        data = {name: one.facts["data"] for name, one in seen.items() if one.facts and "data" in one.facts}
+
+        def exchange(item: tuple[str, list[str]]) -> None:
+            name, others = item
+            targets = [{"host": other, **data[other]} for other in others]
+            sessions[name].write(f"{json.dumps(targets)}\n".encode())
+            seen[name].links = sessions[name].read()[1] or {}
+
+        list(pool.map(exchange, plan_links(list(data)).items()))
+
+    def _close(self, seen: Seen, session: Session | None) -> None:
+        if session is not None:
+            seen.status, seen.output = session.close()
+
+
+def _raise_file_limit() -> None:
+    # A session takes four files.
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def judge(seen: t.Mapping[str, Seen], settings: Settings) -> tuple[list[dict[str, t.Any]], list[Problem]]:
+    """The hosts and the problems, as ``mpi_preflight`` returns them."""
+    between = check_links(seen, settings)
+    rdma = check_rdma(seen, settings)
+    hosts, problems = [], []
+    for name, one in seen.items():
+        findings: list[Finding] = [*findings_of(one, settings), *between.get(name, []), *rdma.get(name, [])]
+        findings.sort(key=lambda finding: STAGES.index(finding.stage))
+        failed = [finding.stage for finding in findings if finding.problem.severity == "error"]
+        hosts.append(
+            {
+                "name": name,
+                "address": one.address,
+                "ok": not failed,
+                "stage": failed[0] if failed else None,
+                "problems": [finding.problem.id for finding in findings],
+                "facts": one.facts,
+            }
+        )
+        problems += [finding.problem for finding in findings]
+    return hosts, _once(problems)
+
+
+def _once(problems: t.Iterable[Problem]) -> list[Problem]:
+    # What is wrong with the launcher is met at each peer.
+    return list(dict.fromkeys(problems))
+
+
+def choose_callback_address(
+    control: str | None, addresses: t.Sequence[_net.InterfaceAddress], first: str | None
+) -> str:
+    """The launcher's address on the control network, given as an interface or a subnet, else the one towards a peer.
+
+    Raises GpufabricError.
+    """
+    if control is not None and "/" in control:
+        return _net.choose_address(addresses, subnet=control)
+    if control is not None:
+        return _net.choose_address(addresses, interface=control)
+    from_here = first and source_address(first)
+    if not from_here:
+        raise NodeError("this node has no route to any of the hosts; set control_interface")
+    return from_here

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""TCP connections whose failures are told apart: nobody listens, a firewall says no, or nothing comes back at all."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import ipaddress
+import socket
+import struct
+
+#: Not in the socket module: linux/in.h, linux/in6.h. With it the kernel keeps the ICMP message that ended a connection.
+_RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
+_MSG_ERRQUEUE = 0x2000
+#: ``struct sock_extended_err`` (linux/errqueue.h): errno, origin, type, code, pad, info, data; the sender's address follows.
+_EXTENDED_ERROR = struct.Struct("=IBBBBII")
+#: Origin, type and code of the ICMP messages by which a firewall, or a host's own, says no. Those of a router that knows no
+#: way, and of this node's kernel where nobody answers to an address, are others (RFC 1122, RFC 1812, RFC 4443).
+_REJECTIONS = {(2, 3, code) for code in (2, 3, 9, 10, 13)} | {(3, 1, code) for code in (1, 4, 5, 6)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """What came of a connection. ``status``: ``ok``, ``refused``, ``rejected``, ``timeout`` or ``unreachable``.
+
+    ``by``: the address that a rejection came from, where one is known. ``text``: the system's own words.
+    """
+
+    status: str
+    text: str = ""
+    by: str | None = None
+    connection: socket.socket | None = None
+
+
+def connect(address: str, port: int, timeout: float, source: str | None = None) -> Attempt:
+    """Connect to a numeric address within ``timeout`` seconds, from one of this node's own where ``source`` is given.
+
+    The caller closes the connection.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(*_RECVERR[family], 1)
+        connection.settimeout(timeout)
+        if source is not None:
+            connection.bind((source, 0))
+        connection.connect((address, port))
+        return Attempt("ok", connection=connection)
+    except socket.timeout:
+        attempt = Attempt("timeout", f"no answer in {timeout:g} s")
+    except OSError as error:
+        text = error.strerror or str(error)
+        by = _rejected_by(connection)
+        if by is not None:
+            attempt = Attempt("rejected", text, by)
+        elif error.errno in (errno.ECONNREFUSED, errno.ECONNRESET):
+            attempt = Attempt("refused", text)
+        elif error.errno == errno.ETIMEDOUT:
+            attempt = Attempt("timeout", text)
+        else:
+            attempt = Attempt("unreachable", text)
+    connection.close()
+    return attempt
+
+
+def _rejected_by(connection: socket.socket) -> str | None:
+    """Who sent the ICMP message that a connection failed with; None where there was none."""
+    # With a time limit Python waits for what will never come.
+    connection.setblocking(False)
+    try:
+        _data, messages, _flags, _address = connection.recvmsg(0, 512, _MSG_ERRQUEUE)
+    except OSError:
+        return None
+    for _level, _kind, data in messages:
+        sender = parse_extended_error(data)
+        if sender is not None:
+            return sender
+    return None
+
+
+def parse_extended_error(data: bytes) -> str | None:
+    """Who sent the ICMP message in a ``sock_extended_err``; None where it is not one by which somebody rejects a connection."""
+    if len(data) < _EXTENDED_ERROR.size + 16:
+        return None
+    _errno, origin, kind, code, *_rest = _EXTENDED_ERROR.unpack_from(data)
+    if (origin, kind, code) not in _REJECTIONS:
+        return None
+    sender = data[_EXTENDED_ERROR.size :]
+    (family,) = struct.unpack_from("=H", sender)
+    if family == socket.AF_INET:
+        return str(ipaddress.IPv4Address(sender[4:8]))
+    return str(ipaddress.IPv6Address(sender[8:24])) if family == socket.AF_INET6 and len(sender) >= 24 else None
+
+
+def read_line(connection: socket.socket, limit: int = 512) -> bytes:
+    """The next line, or what there is of it when the other side closes it. Raises OSError, also when time is up."""
+    line = b""
+    while not line.endswith(b"\n") and len(line) < limit:
+        byte = connection.recv(1)
+        if not byte:
+            break
+        line += byte
+    return line
+
+
+def read_banner(connection: socket.socket) -> tuple[str, str]:
+    """What answers on a port, and its words: ``ssh``, ``other``, ``crowded``, ``closed`` or ``silent``.
+
+    A server may send other lines before its version (RFC 4253, 4.2). Crowded is an sshd with as many connections that have
+    not logged in as it takes (MaxStartups), which says so since 9.2.
+    """
+    seen: list[str] = []
+    try:
+        for _line in range(20):
+            line = read_line(connection).decode(errors="replace").strip()
+            if line.startswith("SSH-"):
+                return "ssh", line
+            if line.startswith("Exceeded MaxStartups"):
+                return "crowded", line
+            if not line:
+                break
+            seen.append(line)
+        status = "closed"
+    except socket.timeout:
+        status = "silent"
+    except OSError as error:
+        return "closed", error.strerror or str(error)
+    return ("other", " | ".join(seen)[:200]) if seen else (status, "")

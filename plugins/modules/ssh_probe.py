@@ -1,0 +1,220 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ssh_probe
+short_description: Find out which hosts of a fleet can be logged in to by ssh from here, and why not
+version_added: 0.2.0
+description:
+  - Logs in to all hosts at once, step by step. It resolves the name, connects, reads what answers, compares the host key with
+    C(known_hosts), authenticates and runs one command.
+  - To be run on the controller, before a play meets hosts that are unreachable one by one.
+  - It speaks ssh itself, by paramiko, and does not read C(ssh_config). Hosts behind a jump host are not for it.
+  - The module does not fail where a host does. It returns RV(ok) and RV(problems).
+author:
+  - gpufabric contributors (@gpufabric)
+requirements:
+  - paramiko >= 3.4.0
+extends_documentation_fragment:
+  - gpufabric.nccl.attributes
+  - gpufabric.nccl.attributes.read_only
+options:
+  endpoints:
+    description: The hosts. The filter P(gpufabric.nccl.ssh_endpoints#filter) makes them from the inventory.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: What to call the host in results.
+        type: str
+        required: true
+      address:
+        description: Its name or numeric address. By default O(endpoints[].name).
+        type: str
+      port:
+        description: The port of its sshd.
+        type: int
+        default: 22
+      user:
+        description: The user to log in as.
+        type: str
+        default: root
+      key_file:
+        description:
+          - Path of the private key to log in with.
+          - By default the agent's keys and C(~/.ssh/id_ed25519), C(~/.ssh/id_ecdsa) and C(~/.ssh/id_rsa).
+        type: path
+      known_hosts:
+        description: Paths of the files with host keys.
+        type: list
+        elements: path
+        default: [~/.ssh/known_hosts, /etc/ssh/ssh_known_hosts]
+  host_key_checking:
+    description: Whether a host key must be in C(known_hosts).
+    type: bool
+    default: true
+  command:
+    description: The command to run on each host.
+    type: str
+    default: "true"
+  timeout:
+    description: How long each step may take, in seconds.
+    type: float
+    default: 5
+  forks:
+    description: How many hosts are logged in to at a time.
+    type: int
+    default: 256
+seealso:
+  - module: gpufabric.nccl.mpi_preflight
+  - plugin: gpufabric.nccl.ssh_endpoints
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Find out which hosts can be reached
+  hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks:
+    - name: Log in to all of them
+      gpufabric.nccl.ssh_probe:
+        endpoints: "{{ groups['workers'] | gpufabric.nccl.ssh_endpoints(hostvars) }}"
+      register: probe
+      vars:
+        ansible_python_interpreter: "{{ ansible_playbook_python }}"
+
+    - name: Say what is in the way
+      gpufabric.nccl.display_text:
+        text: "{{ probe.problems | gpufabric.nccl.problems_text }}"
+"""
+
+RETURN = r"""
+ok:
+  description: Whether all hosts could be logged in to.
+  returned: success
+  type: bool
+  sample: false
+hosts:
+  description: The hosts in their order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The host.
+      type: str
+      sample: gpu-node-1
+    ok:
+      description: Whether it could be logged in to and ran the command.
+      type: bool
+      sample: false
+    stage:
+      description: >-
+        The step that fails, of C(resolve), C(connect), C(host_key), C(authenticate), C(session); V(null) where none does.
+      type: str
+      sample: host_key
+    problem:
+      description: The id of its problem, V(null) where it has none.
+      type: str
+      sample: host-key-changed
+    banner:
+      description: What its sshd says it is.
+      type: str
+      sample: SSH-2.0-OpenSSH_9.2p1
+    output:
+      description: What the command printed, up to 2000 bytes.
+      type: str
+      sample: ""
+    seconds:
+      description: How long it took.
+      type: float
+      sample: 0.12
+problems:
+  description: What is wrong, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - id: connect-refused
+      severity: error
+      host: gpu-node-1
+      cause: Nothing listens on 10.0.0.11 port 22.
+      cure: Start sshd there.
+      evidence: Connection refused
+seconds:
+  description: How long it took.
+  returned: success
+  type: float
+  sample: 4.2
+"""
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_probe import (
+    PARAMIKO_IMPORT_ERROR,
+    Prober,
+    parse_endpoints,
+)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "endpoints": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "address": {"type": "str"},
+                    "port": {"type": "int", "default": 22},
+                    "user": {"type": "str", "default": "root"},
+                    "key_file": {"type": "path", "no_log": False},
+                    "known_hosts": {
+                        "type": "list",
+                        "elements": "path",
+                        "default": ["~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts"],
+                    },
+                },
+            },
+            "host_key_checking": {"type": "bool", "default": True, "no_log": False},
+            "command": {"type": "str", "default": "true"},
+            "timeout": {"type": "float", "default": 5},
+            "forks": {"type": "int", "default": 256},
+        },
+        supports_check_mode=True,
+    )
+    if PARAMIKO_IMPORT_ERROR is not None:
+        module.fail_json(msg=missing_required_lib("paramiko"), exception=PARAMIKO_IMPORT_ERROR)
+    params = module.params
+    begin = time.monotonic()
+    try:
+        if not 0 < params["timeout"] <= 60:
+            raise OptionError("timeout", params["timeout"], "more than 0 and at most 60 seconds")
+        if not 1 <= params["forks"] <= 4096:
+            raise OptionError("forks", params["forks"], "1 to 4096")
+        endpoints = parse_endpoints(params["endpoints"], params["host_key_checking"])
+        outcomes = Prober(params["command"], params["timeout"]).probe_all(endpoints, params["forks"])
+    except GpufabricError as error:
+        module.fail_json(msg=str(error))
+    problems = [outcome.finding.problem.as_dict() for outcome in outcomes if outcome.finding is not None]
+    module.exit_json(
+        changed=False,
+        ok=not problems,
+        hosts=[outcome.as_dict() for outcome in outcomes],
+        problems=problems,
+        seconds=round(time.monotonic() - begin, 2),
+    )
+
+
+if __name__ == "__main__":
+    main()

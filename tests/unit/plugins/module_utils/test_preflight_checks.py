@@ -1,0 +1,269 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_checks import (
+    Expected,
+    Seen,
+    Settings,
+    check_links,
+    check_rdma,
+    findings_of,
+    names_port,
+    said_by_ssh,
+    unresolved,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._reach import Attempt
+
+MIB = 1 << 20
+SETTINGS = Settings("g1", "/usr", "orted", "/run/x", full=True, control="eth0", data_interface="net1")
+PORT = {"device": "mlx5_0", "port": 1, "state": "ACTIVE", "link_layer": "Ethernet", "gids": [0, 3]}
+DAEMON = {
+    "path": "/usr/bin/orted",
+    "exists": True,
+    "executable": True,
+    "missing": [],
+    "runtime": "libopen-rte.so.40.30.2",
+    "version": "4.1.4",
+}
+PROGRAM = {
+    "path": "/opt/p",
+    "exists": True,
+    "executable": True,
+    "missing": [],
+    "sha256": "a",
+    "mpi": "/usr/lib/libmpi.so.40",
+    "nccl": "/usr/lib/libnccl.so.2.20.5",
+}
+FACTS = {
+    "environment": {"LD_LIBRARY_PATH": True},
+    "daemon": DAEMON,
+    "program": PROGRAM,
+    "interfaces": {
+        "eth0": {"mtu": 1500, "addresses": ["10.0.0.2/24"]},
+        "net1": {"mtu": 9000, "addresses": ["192.168.0.2/24"]},
+        "lo": {"mtu": 65536, "addresses": ["127.0.0.1/8"]},
+    },
+    "callback": {
+        "address": "10.0.0.1",
+        "port": 5,
+        "status": "ok",
+        "text": "",
+        "by": None,
+        "source": "10.0.0.2",
+        "seconds": 0.01,
+        "offset": 0.1,
+    },
+    "data": {"address": "192.168.0.2", "port": 6},
+    "gpus": {"count": 2, "error": None},
+    "shm": {"path": "/dev/shm", "size": 1024 * MIB, "free": 1000 * MIB},
+    "memlock": None,
+    "open_files": 4096,
+    "processes": None,
+    "disks": [{"path": "/run", "size": 1024 * MIB, "free": 1000 * MIB, "error": None}],
+    "rdma": [PORT],
+}
+
+
+def changed(path, value):
+    """The facts of a healthy host with one of them changed, by its keys."""
+    facts = copy.deepcopy(FACTS)
+    *keys, last = path
+    inner = facts
+    for key in keys:
+        inner = inner[key]
+    inner[last] = value
+    return facts
+
+
+def seen_with(facts):
+    return Seen("g2", "10.0.0.2", answered=True, facts=facts, reference=FACTS)
+
+
+def ids(facts, settings=SETTINGS):
+    return [(finding.stage, finding.problem.id) for finding in findings_of(seen_with(facts), settings)]
+
+
+def test_nothing_is_said_of_a_healthy_host():
+    assert ids(FACTS) == []
+
+
+CASES = [
+    (("environment", "LD_LIBRARY_PATH"), False, ("environment", "env-not-accepted")),
+    (("daemon", "version"), "4.1.6", ("version", "mpi-version-differs")),
+    (("daemon", "runtime"), "libopen-rte.so.40.30.3", ("version", "mpi-version-differs")),
+    (("program", "mpi"), None, ("program", "program-without-mpi")),
+    (("program", "mpi"), "/opt/libmpi.so.40", ("program", "program-mpi-differs")),
+    (("program", "nccl"), "/usr/lib/libnccl.so.2.21.5", ("program", "nccl-version-differs")),
+    (("interfaces", "eth0", "addresses"), [], ("control", "control-interface-missing")),
+    (("interfaces", "eth0", "addresses"), ["10.0.9.2/24"], ("control", "control-interface-address")),
+    (("callback", "status"), "refused", ("callback", "callback-refused")),
+    (("callback", "status"), "unreachable", ("callback", "callback-unreachable")),
+    (("callback", "status"), "not-ours", ("callback", "callback-not-ours")),
+    (("callback", "source"), "192.168.0.2", ("callback", "callback-wrong-interface")),
+    (("callback", "offset"), -9.0, ("clock", "clock-off")),
+    (("gpus", "error"), "NVML: version mismatch", ("gpus", "gpu-driver")),
+    (("gpus", "count"), 20, ("limits", "shm-small")),
+    (("shm", "free"), MIB, ("limits", "shm-full")),
+    (("shm",), None, ("limits", "shm-small")),
+    (("memlock",), 65536, ("limits", "memlock-low")),
+    (("processes",), 10, ("limits", "pids-low")),
+    (("open_files",), 256, ("limits", "files-low")),
+    (("disks", 0, "free"), MIB, ("disk", "disk-full")),
+    (("disks", 0, "error"), "Read-only file system", ("disk", "disk-unwritable")),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "expected"), CASES)
+def test_what_is_wrong_with_a_host(path, value, expected):
+    found = ids(changed(path, value))
+    if expected == ("control", "control-interface-address"):
+        # It also calls back from the same address.
+        assert found.pop() == ("callback", "callback-wrong-interface")
+    assert found == [expected]
+
+
+def test_a_clock_is_off_only_by_more_than_the_answer_took():
+    facts = changed(("callback", "offset"), 9.0)
+    facts["callback"]["seconds"] = 10.0
+    assert ids(facts) == []
+
+
+def test_without_rdma_devices_little_locked_memory_is_enough():
+    facts = {**changed(("memlock",), 65536), "rdma": []}
+    assert ids(facts) == []
+    wanted = dataclasses.replace(SETTINGS, expected=Expected(memlock_bytes=MIB))
+    assert ids(facts, wanted) == [("limits", "memlock-low")]
+
+
+@pytest.mark.parametrize(("control", "found"), [("10.0.0.0/16", []), ("10.1.0.0/16", ["control-interface-missing"])])
+def test_a_control_network_may_be_a_subnet(control, found):
+    settings = dataclasses.replace(SETTINGS, control=control)
+    assert [problem for _stage, problem in ids(FACTS, settings)] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "expected"),
+    [
+        ("unresolved", Seen("g2", unresolved="Name or service not known"), ("resolve", "name-unresolved")),
+        ("loopback", Seen("g2", loopback=["127.0.1.1"]), ("resolve", "name-loopback")),
+        ("timeout", Seen("g2", "10.0.0.2", attempt=Attempt("timeout")), ("connect", "connect-timeout")),
+        ("closed", Seen("g2", "10.0.0.2", attempt=Attempt("ok"), banner=("closed", "")), ("connect", "ssh-closed")),
+        ("no python", Seen("g2", "10.0.0.2", answered=True), ("session", "python-missing")),
+        ("nothing", Seen("g2", "10.0.0.2", status=1, output="Segmentation fault"), ("session", "ssh-session")),
+    ],
+)
+def test_an_obstacle_on_the_way(name, seen, expected):
+    (finding,) = findings_of(seen, SETTINGS)
+    assert (finding.stage, finding.problem.id, finding.problem.host) == (*expected, "g2")
+
+
+def test_a_name_server_that_does_not_answer():
+    assert unresolved("x", "Temporary failure in name resolution", "g2").problem.id == "name-server-silent"
+
+
+SSH_TEXTS = [
+    ("No ED25519 host key is known for [10.0.0.2]:99 and you have requested strict checking.", "host-key-unknown"),
+    (
+        'Load key "/run/x/ssh/id_ed25519": error in libcrypto\nroot@h: Permission denied (publickey).',
+        "ssh-key-unreadable",
+    ),
+    ("kex_exchange_identification: Connection closed by remote host", "ssh-closed"),
+    ("Unable to negotiate with 10.0.0.2 port 99: no matching host key type found.", "ssh-no-common-algorithm"),
+    ("Connection timed out during banner exchange", "ssh-banner-timeout"),
+    ("This account is currently not available.", "ssh-shell"),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), SSH_TEXTS)
+def test_what_ssh_complains_of(text, problem):
+    facts = {"address": "10.0.0.2", "port": 99, "user": "root", "seconds": "5", "status": 255}
+    finding = said_by_ssh(text, "g2", "g1", facts)
+    assert finding.problem.id == problem
+    assert finding.problem.host == ("g1" if problem == "ssh-key-unreadable" else "g2")
+    assert said_by_ssh("nothing of the kind", "g2", "g1", facts) is None
+
+
+def links_of(count, broken):
+    """What hosts saw of each other, each sending to the next three, where ``broken(a, b)`` is the status."""
+    names = [f"g{number}" for number in range(1, count + 1)]
+    return {
+        name: Seen(
+            name,
+            facts=FACTS,
+            links={
+                other: {"status": broken(name, other)}
+                for step in range(1, min(3, count - 1) + 1)
+                for other in [names[(index + step) % count]]
+            },
+        )
+        for index, name in enumerate(names)
+    }
+
+
+LINKS = [
+    (8, lambda a, b: "ok", {}),
+    (8, lambda a, b: "timeout" if "g3" in (a, b) else "ok", {"g3": "data-unreachable"}),
+    (
+        8,
+        lambda a, b: "timeout" if {"g3", "g4"} & {a, b} else "ok",
+        {"g3": "data-unreachable", "g4": "data-unreachable"},
+    ),
+    (8, lambda a, b: "timeout" if {a, b} == {"g3", "g4"} else "ok", {"g3": "data-link"}),
+    (8, lambda a, b: "large-lost" if "g3" in (a, b) else "ok", {"g3": "data-mtu"}),
+    (2, lambda a, b: "timeout", {"g1": "data-link"}),
+    (3, lambda a, b: "refused" if "g2" in (a, b) else "ok", {"g2": "data-unreachable"}),
+]
+
+
+@pytest.mark.parametrize(("count", "broken", "expected"), LINKS)
+def test_who_is_to_blame_for_lost_links(count, broken, expected):
+    found = check_links(links_of(count, broken), SETTINGS)
+    assert {name: [item.problem.id for item in items] for name, items in found.items()} == {
+        name: [problem] for name, problem in expected.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        ("mlx5", True),
+        ("mlx5_0:1", True),
+        ("mlx5_0:2", False),
+        ("=mlx5", False),
+        ("=mlx5_0", True),
+        ("^mlx5_0", False),
+        ("^=mlx5_1", True),
+        ("mlx5_1,mlx5_0", True),
+    ],
+)
+def test_ports_that_nccl_ib_hca_means(value, meant):
+    assert names_port(value, "mlx5_0", 1) is meant
+
+
+def test_rdma_ports_in_use():
+    down = {**PORT, "device": "mlx5_1", "state": "DOWN"}
+    up = {**down, "state": "ACTIVE"}
+    hosts = {name: seen_with({**FACTS, "rdma": [PORT, up]}) for name in ("g1", "g3")}
+    hosts["g2"] = seen_with({**FACTS, "rdma": [PORT, down]})
+
+    def found(settings, seen=hosts):
+        return {
+            name: [item.problem.id for item in items] for name, items in check_rdma(seen, settings).items() if items
+        }
+
+    assert found(SETTINGS) == {"g2": ["rdma-port-down"]}
+    assert found(dataclasses.replace(SETTINGS, rdma_devices="=mlx5_0")) == {}
+    assert found(SETTINGS, {"g1": seen_with({**FACTS, "rdma": [PORT, down]})}) == {}
+    assert found(dataclasses.replace(SETTINGS, rdma_devices="mlx4")) == {
+        name: ["rdma-device-missing"] for name in hosts
+    }
+    with_gid = dataclasses.replace(SETTINGS, rdma_devices="mlx5_0", gid_index=5)
+    assert found(with_gid) == {name: ["rdma-gid-missing"] for name in hosts}
+    assert found(dataclasses.replace(with_gid, gid_index=3)) == {}
