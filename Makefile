@@ -98,7 +98,8 @@ lint-changelog: install ## antsibull-changelog
 .PHONY: lint-shell
 lint-shell: ## shellcheck
 	@if command -v shellcheck >/dev/null; then \
-	  grep -lE '^#!.*\bbash' .ci/run containers/worker/* scripts/* tests/testbed/* | xargs -t shellcheck --external-sources; \
+	  awk 'FNR == 1 && /^#!.*bash/ { print FILENAME }' .ci/run containers/worker/* scripts/* tests/testbed/* | \
+	    xargs -t shellcheck --external-sources; \
 	else \
 	  echo "skipped: shellcheck is not installed"; \
 	fi
@@ -157,6 +158,10 @@ molecule-kubernetes: install ## molecule scenario kubernetes, on the same cluste
 bench: NODES := 16
 bench: install ## time of a run against the same work without Ansible, and against the usual recipe
 	scripts/as-root scripts/bench
+
+.PHONY: bench-launch
+bench-launch: install ## what starting programs costs, Open MPI 4.1 and 5.0 (parts and settings: see scripts/bench-launch)
+	scripts/as-root scripts/bench-launch
 
 .PHONY: bench-parser
 bench-parser: install $(TREE) ## speed of the parser of nccl_result in a log of MEGABYTES=2000, against others

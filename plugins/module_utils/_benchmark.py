@@ -264,12 +264,20 @@ def complete_results(plan: t.Mapping[str, t.Any], run: t.Mapping[str, t.Any]) ->
     """
     documents = []
     sweep = plan.get("sweep") or [None] * len(plan["points"])
+    names = {host["address"]: host["name"] for host in plan.get("hosts", ())}
     for point, swept, outcome in zip(plan["points"], sweep, run["points"]):
         if swept and run.get("limited") and outcome["status"] == "not_run":
             continue
         found = outcome.get("results")
-        problems = [Problem(**entry) for entry in outcome["problems"]]
         document = dict(found[0]) if found else _empty_document()
+        # What the rows tell, the output may tell too.
+        known = {entry["id"] for entry in document["problems"]}
+        # mpirun knows the hosts by their addresses.
+        problems = [
+            Problem(**{**entry, "host": names.get(entry["host"], entry["host"])})
+            for entry in outcome["problems"]
+            if entry["id"] not in known
+        ]
         # What was found out afterwards is no cause.
         explained = any(problem.id != "processes-left" for problem in problems) or any(
             entry["severity"] == "error" for entry in document["problems"]

@@ -77,21 +77,30 @@ class Launcher:
         return host == "localhost" or host in self.addresses or _short(host) == _short(self.name)
 
 
+def host_finder(hosts: t.Sequence[str], launcher: Launcher) -> t.Callable[[Mark], str | None]:
+    """What says which host of the hostfile a rank is on; None where that cannot be said."""
+    own = next((host for host in hosts if launcher.is_host(host)), None)
+    names = {_short(host): host for host in reversed(hosts)}
+
+    def find(mark: Mark) -> str | None:
+        if mark.address in hosts:
+            return mark.address
+        if mark.address is None and mark.host == launcher.name:
+            return own
+        return names.get(_short(mark.host))
+
+    return find
+
+
 def ranks_by_host(
     marks: t.Iterable[Mark], hosts: t.Sequence[str], launcher: Launcher
 ) -> tuple[dict[str, int], dict[str, int]]:
     """How many ranks each host of the hostfile has, and each other one that no host of it can be said to be."""
-    own = next((host for host in hosts if launcher.is_host(host)), None)
-    names = {_short(host): host for host in reversed(hosts)}
+    find = host_finder(hosts, launcher)
     known: collections.Counter[str] = collections.Counter()
     others: collections.Counter[str] = collections.Counter()
     for mark in marks:
-        if mark.address in hosts:
-            host = mark.address
-        elif mark.address is None and mark.host == launcher.name:
-            host = own
-        else:
-            host = names.get(_short(mark.host))
+        host = find(mark)
         if host is not None:
             known[host] += 1
         else:

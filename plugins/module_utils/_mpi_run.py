@@ -286,10 +286,9 @@ def explain(failed: t.Sequence[t.Mapping[str, t.Any]], total: int) -> str:
     left_out = [outcome for outcome in failed if outcome["status"] == "not_run"]
     tried = [outcome for outcome in failed if outcome["status"] != "not_run"]
     for outcome in tried[:_MOST_EXPLAINED]:
+        what = f" ended with exit status {outcome['exit_status']}" if outcome["exit_status"] else ""
         if outcome["problems"]:
-            what = " ".join([":", *(problem["cause"] for problem in outcome["problems"])])
-        else:
-            what = f" ended with exit status {outcome['exit_status']}"
+            what += ": " + " ".join(map(_in_words, outcome["problems"]))
         words = ":\n" + "\n".join(outcome["said"]) if outcome["said"] else " and printed nothing"
         texts.append(f"{outcome['name']}{what} (see {os.path.dirname(outcome['stdout_path'])} on this node){words}")
     if len(tried) > _MOST_EXPLAINED:
@@ -297,6 +296,11 @@ def explain(failed: t.Sequence[t.Mapping[str, t.Any]], total: int) -> str:
     if left_out:
         texts.append(f"{len(left_out)} points were not run")
     return f"{len(failed)} of {total} points did not finish: " + "\n".join(texts)
+
+
+def _in_words(problem: t.Mapping[str, t.Any]) -> str:
+    where = f"{problem['host']}: " if problem["host"] else ""
+    return f"{where}{problem['cause']} {problem['cure']}"
 
 
 def assemble(

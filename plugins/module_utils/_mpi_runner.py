@@ -19,12 +19,16 @@ import threading
 import time
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import Facts, Source, diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_marks import (
     Launcher,
+    Mark,
     Marks,
+    host_finder,
     missing_hosts,
     placement_problems,
+    without_marks,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_reap import (
     DAEMON_VARIABLES,
@@ -55,6 +59,7 @@ _TICK = 0.2
 _BLOCK = 1 << 18
 #: How much of an output is read at one look, so that a flood of it does not keep time-outs waiting.
 _MOST_BLOCKS = 128
+_LOST_DAEMON = b"lost communication with a remote daemon"
 #: Outputs that are longer are compressed when their point is over.
 _LONG = 1 << 20
 
@@ -229,14 +234,16 @@ class _Runner:
         watch = _Watch(run, number, job, output)
         overdue = watch.wait(process, self._plan.limits, self._is_orphan)
         duration = round(time.monotonic() - begin, 3)
+        if not overdue:
+            watch.drain()
         reaped: list[Reaped] = []
-        if overdue or process.returncode != 0:
+        if overdue or process.returncode != 0 or watch.lost_daemon:
             reaped = run.end_here(process.pid if overdue else None)
             process.wait()
             reaped += reap(run.run_dir.run_id, self._plan.reach, os.environ)
             self._reaped += [found for found in reaped if found not in self._reaped]
         results, unread = watch.finish()
-        problems = self._problems(job, overdue, process.returncode, watch, results)
+        problems = self._problems(job, overdue, process.returncode, watch, results, output)
         problems += [problem for problem in (found.problem() for found in reaped) if problem is not None]
         if overdue:
             status = "stopped" if overdue == "orphan" else "timeout"
@@ -249,7 +256,13 @@ class _Runner:
         return found, overdue == "orphan"
 
     def _problems(
-        self, job: Job, overdue: str | None, returncode: int, watch: _Watch, results: t.Sequence[t.Mapping[str, t.Any]]
+        self,
+        job: Job,
+        overdue: str | None,
+        returncode: int,
+        watch: _Watch,
+        results: t.Sequence[t.Mapping[str, t.Any]],
+        output: t.Mapping[str, str],
     ) -> list[Problem]:
         limits = self._plan.limits
         marks = list(watch.marks.found.values())
@@ -258,13 +271,32 @@ class _Runner:
         if overdue:
             seconds = {"startup": limits.startup, "silence": limits.silence, "point": job.point.timeout}[overdue]
             missing = missing_hosts(marks, self._hosts, self._launcher) if len(marks) < job.ranks else []
-            return [overdue_problem(overdue, seconds, job.ranks, len(marks), missing)]
-        if returncode:
-            return []
+            # What it waits for may be in its words.
+            own = overdue_problem(overdue, seconds, job.ranks, len(marks), missing)
+            return [*self._diagnosed(None, marks, output), own]
+        if returncode or watch.lost_daemon:
+            return self._diagnosed(returncode or None, marks, output)
         problems = placement_problems(marks, self._hosts, job.ranks, self._launcher)
         for document in results:
             problems += [] if problems else listed_placement_problems(document, len(self._hosts), job.ranks)
         return problems
+
+    def _diagnosed(self, returncode: int | None, marks: t.Sequence[Mark], output: t.Mapping[str, str]) -> list[Problem]:
+        """The causes that what a point printed tells. ``returncode``: None where it was ended."""
+        find = host_finder(self._hosts, self._launcher)
+        hosts = {mark: find(mark) or mark.host for mark in marks}
+        facts = Facts(
+            names={mark.host: host for mark, host in hosts.items()},
+            ranks={mark.rank: host for mark, host in hosts.items()},
+        )
+        with contextlib.ExitStack() as files:
+            sources = [
+                Source(
+                    "launcher", map(without_marks, files.enter_context(_open_text(output[f"{name}_path"]))), name=name
+                )
+                for name in ("stderr", "stdout")
+            ]
+            return diagnose(sources, returncode, facts)
 
     def _is_orphan(self) -> bool:
         """Whether nobody has asked for the run for too long."""
@@ -276,6 +308,10 @@ class _Runner:
             # Not by the time of day, which may be set.
             self._asked = (last, now)
         return now - self._asked[1] > orphan
+
+
+def _open_text(path: str) -> t.TextIO:
+    return open(path, encoding="utf-8", errors="replace")
 
 
 class _Watch:
@@ -290,7 +326,9 @@ class _Watch:
         self._text = GrowingOutput()
         self._head = b""
         self._out = _Growing(self._path, self._take)
-        self._err = _Growing(output["stderr_path"], self.marks.feed)
+        #: mpirun of Open MPI 5.0.11 ends with 0 then.
+        self.lost_daemon = False
+        self._err = _Growing(output["stderr_path"], self._take_error)
 
     def wait(self, process: subprocess.Popen[bytes], limits: Limits, is_orphan: t.Callable[[], bool]) -> str | None:
         """Wait for the end; the limit that was passed before it: ``startup``, ``silence``, ``point`` or ``orphan``."""
@@ -317,10 +355,14 @@ class _Watch:
                 return "orphan"
         return None
 
-    def finish(self) -> tuple[list[dict[str, t.Any]], str | None]:
-        """The result documents of all that was printed, or why there are none."""
+    def drain(self) -> None:
+        """Read all that was printed."""
         while self._advance():
             pass
+
+    def finish(self) -> tuple[list[dict[str, t.Any]], str | None]:
+        """The result documents of all that was printed, or why there are none."""
+        self.drain()
         self._out.close()
         self._err.close()
         try:
@@ -332,6 +374,10 @@ class _Watch:
     def _take(self, block: bytes) -> None:
         self._head = self._head or block[:4096]
         self._text.feed(block)
+
+    def _take_error(self, block: bytes) -> None:
+        self.marks.feed(block)
+        self.lost_daemon = self.lost_daemon or _LOST_DAEMON in block
 
     def _advance(self) -> bool:
         # Both, whatever came of the first.

@@ -440,6 +440,8 @@ def pod_environment(launch: Launch) -> dict[str, str]:
         "PRTE_MCA_prte_keep_fqdn_hostnames": "false",
         "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
         "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
+        # 5.0.11 hangs where the launcher has more hosts to start by itself than it may start at once, 128 by default.
+        "PRTE_MCA_plm_ssh_num_concurrent": str(max(128, launch.ranks)),
     }
 
 

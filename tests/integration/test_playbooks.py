@@ -11,6 +11,7 @@ import dataclasses
 import json
 import pathlib
 import subprocess
+import tarfile
 import time
 import typing as t
 
@@ -96,6 +97,8 @@ def test_a_run(nodes, first):
     assert document["summary"]["checked"] and document["problems"] == []
     report = (first.report_dir / "report.md").read_text()
     assert "all_reduce" in report and "pass" in report.lower()
+    with tarfile.open(first.report_dir / "output.tar.gz") as output:
+        assert b"# Avg bus bandwidth" in output.extractfile("points/1/stdout").read()
     assert "Backend cpu: no GPU on any worker" in first.played.output
     assert "Verdict over 1 test: PASS" in first.played.output
 
@@ -186,7 +189,10 @@ def test_a_launch_that_fails_says_why(nodes, first, tmp_path):
     verdict, document = read_results(tmp_path)
     assert verdict == "fail" and document["rows"] == []
     problem, left = document["problems"]
-    assert (problem["id"], left["id"], left["host"]) == ("run-failed", "processes-left", nodes.addresses["g2"])
+    assert [(found["id"], found["host"]) for found in (problem, left)] == [
+        ("connect-refused", "g2"),
+        ("processes-left", "g2"),
+    ]
     assert f"ssh: connect to host {nodes.addresses['g2']} port" in problem["evidence"]
     assert "Connection refused" in problem["evidence"] and "Connection refused" in played.output
 

@@ -16,11 +16,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils import _benchmark, 
 
 FILTERS = FilterModule().filters()
 ROOT = pathlib.Path(__file__).parents[4]
-DOCUMENTATION = ROOT / "plugins" / "filter"
+DOCUMENTED = ROOT / "plugins" / "filter"
 
 
 def documented(name):
-    return yaml.safe_load((DOCUMENTATION / f"{name}.yml").read_text())["DOCUMENTATION"]["options"]
+    return yaml.safe_load((DOCUMENTED / f"{name}.yml").read_text())["DOCUMENTED"]["options"]
 
 
 def test_error_names_filter_and_option():

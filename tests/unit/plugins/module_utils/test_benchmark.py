@@ -235,7 +235,8 @@ def test_complete_results_tells_why_output_was_not_read():
 
 def test_complete_results_does_not_explain_twice():
     wrong = {"id": "wrong-values", "severity": "error", "cause": "", "cure": "", "host": None, "evidence": ""}
-    (document,) = completed(outcome(status="failed", exit_status=7, results=[{**DOCUMENT, "problems": [wrong]}]))
+    found = {"results": [{**DOCUMENT, "problems": [wrong]}], "problems": [wrong]}
+    (document,) = completed(outcome(status="failed", exit_status=7, **found))
     assert [entry["id"] for entry in document["problems"]] == ["wrong-values"]
 
 

@@ -175,12 +175,12 @@ def outcome(name, status="failed", **more):
 def test_explain_quotes_what_they_said():
     points = [
         outcome("a", said=["x", "the last"]),
-        outcome("b", "timeout", problems=[{"cause": "It was slow."}]),
+        outcome("b", "timeout", exit_status=None, problems=[{"host": "g2", "cause": "It was slow.", "cure": "Wait."}]),
         outcome("c", "not_run"),
     ]
     assert explain(points, 5) == (
         "3 of 5 points did not finish: a ended with exit status 255 (see /run/1 on this node):\nx\nthe last\n"
-        "b: It was slow. (see /run/1 on this node) and printed nothing\n1 points were not run"
+        "b: g2: It was slow. Wait. (see /run/1 on this node) and printed nothing\n1 points were not run"
     )
     many = explain([outcome(str(number)) for number in range(100)], 100)
     assert many.count("exit status") == 10 and many.endswith("90 more points failed")

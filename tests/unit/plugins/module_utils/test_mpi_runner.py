@@ -43,6 +43,8 @@ TABLE = """\
 #: Of a program without MPI that was started twice, and of two ranks where one was asked for.
 SEPARATE = "\n".join([*TABLE.splitlines()[:3] * 2, *TABLE.splitlines()[3:]])
 ELSEWHERE = TABLE.replace("on {host}", "on {host} device  0 [0000:00:00] cpu\n#  Rank  1 Group  0 Pid   2 on g2")
+#: After which mpirun of Open MPI 5 ends with 0.
+LOST = "PRTE has lost communication with a remote daemon.\n\n  Remote daemon: [prterun-g1-77@0,1] on node g3\n"
 
 
 @pytest.fixture
@@ -170,6 +172,9 @@ print({end!r}); print({average!r})
         ("print(1)", {"ranks": 2}, "failed", "mpi-missing"),
         (f"print({SEPARATE!r})", {}, "failed", "mpi-missing"),
         (f"print({ELSEWHERE!r})", {}, "failed", "ranks-differ"),
+        (f"import sys; sys.stderr.write({LOST!r})", {}, "failed", "lost-connection"),
+        ("import sys; sys.exit('root@10.0.0.2: Permission denied (publickey).')", {}, "failed", "ssh-auth-refused"),
+        ("raise SystemExit(7)", {}, "failed", "unknown"),
     ],
 )
 def test_what_goes_wrong_has_a_name_and_leaves_nothing(run, program, options, status, problem):

@@ -217,6 +217,7 @@ def test_environment_of_the_point_wins():
 def test_pods_get_both_dialects_whatever_is_called_there():
     variables = pod_environment(launch(None))
     assert {**ORTE, **PRRTE}.items() <= variables.items()
+    assert int(variables["PRTE_MCA_plm_ssh_num_concurrent"]) >= 128
     assert variables["OMPI_MCA_btl"] == "self,tcp" and variables["OMPI_MCA_coll_ucc_enable"] == "0"
 
 
