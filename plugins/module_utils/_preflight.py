@@ -115,6 +115,8 @@ def remote_command(python: str | None) -> str:
 def sources_of(name: str) -> list[tuple[str, str]]:
     """Name and source of a module and of all of the collection that it imports, each after what it imports itself."""
     source = sys.modules[name].__loader__.get_source(name)
+    # Ansible's own loader on a controller has bytes.
+    source = source.decode() if isinstance(source, bytes) else source
     found = {}
     for imported in re.findall(r"^from (ansible_collections\.\S+) import", source, re.MULTILINE):
         found.update(sources_of(imported))

@@ -430,9 +430,7 @@ def check_links(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, lis
 
 def names_port(value: str, device: str, port: int) -> bool:
     """Whether a value of NCCL_IB_HCA means a port: ``[^][=]DEVICE[:PORT],...``, names being prefixes unless with ``=``."""
-    match = re.match(r"(\^?)(=?)(.*)", value)
-    assert match is not None
-    exclude, exact, names = match.groups()
+    exclude, exact, names = re.findall(r"\A(\^?)(=?)(.*)", value)[0]
 
     def meant(name: str) -> bool:
         wanted, _colon, number = name.partition(":")

@@ -663,7 +663,7 @@ def _assertion(index: int, entry: t.Any, compiled: t.Callable[[str], Expression]
         expression = compiled(that)
     except ValueError as error:
         raise OptionError(
-            f"{option}.that", that, f"an expression of JMESPath ({str(error).split(chr(10))[0]})"
+            f"{option}.that", that, f"an expression of JMESPath ({str(error).partition(chr(10))[0]})"
         ) from error
     message = str(entry.get("msg") or f"the assertion does not hold: {that}")
     return _Assertion(str(entry.get("name") or that), that, message, expression)

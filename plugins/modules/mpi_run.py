@@ -432,7 +432,7 @@ def plan_launch(params: dict, run_dir: RunDir) -> Launch:
         version=mpi["version"],
         vendor=mpi["vendor"],
         node_env={name: str(value) for name, value in params["node_env"].items()},
-        files=read_parameter_files(mpi, os.path.expanduser("~")),
+        files=read_parameter_files(mpi, os.environ.get("HOME", "/")),
     )
 
 

@@ -297,7 +297,9 @@ def mounts_of_no_container() -> set[str]:
     argv = ["podman", "ps", "--all", "--quiet"]
     containers = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     argv = ["podman", "inspect", "--format", format_, *containers]
-    known = subprocess.run(argv, stdout=subprocess.PIPE, text=True).stdout.split() if containers else []
+    # One of them may be gone by now.
+    inspected = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False) if containers else None
+    known = inspected.stdout.split() if inspected else []
     lines = pathlib.Path("/proc/mounts").read_text().splitlines()
     made = [line for line in lines if "/netns/" in line or "/overlay-containers/" in line]
     return {line for line in made if not any(name in line for name in known)}

@@ -20,7 +20,7 @@ DOCUMENTED = ROOT / "plugins" / "filter"
 
 
 def documented(name):
-    return yaml.safe_load((DOCUMENTED / f"{name}.yml").read_text())["DOCUMENTED"]["options"]
+    return yaml.safe_load((DOCUMENTED / f"{name}.yml").read_text())["DOCUMENTATION"]["options"]
 
 
 def test_error_names_filter_and_option():
@@ -81,8 +81,8 @@ SWEEP = {
 }
 
 
-def plan_of(sweep, peers=PEERS, **settings):
-    return benchmark_plan({"g1": NODE}, peers, {**SETTINGS, **settings, "sweep": sweep})
+def plan_of(sweep, peers=(), **settings):
+    return benchmark_plan({"g1": NODE}, PEERS if peers == () else peers, {**SETTINGS, **settings, "sweep": sweep})
 
 
 def test_plan_of_a_sweep():

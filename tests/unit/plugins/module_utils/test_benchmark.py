@@ -200,8 +200,8 @@ POINT = {"name": "all_reduce", "argv": ["all_reduce_perf"], "env": {"NCCL_ALGO":
 DOCUMENT = {"complete": True, "summary": {"checked": True}, "problems": [], "verdict": "pass"}
 
 
-def completed(*outcomes, point=POINT, **run):
-    return complete_results({"points": [point] * len(outcomes)}, {"points": outcomes, **run})
+def completed(*outcomes, point=None, **run):
+    return complete_results({"points": [point or POINT] * len(outcomes)}, {"points": outcomes, **run})
 
 
 def test_complete_results_keeps_a_good_one():

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
 import re
-import runpy
 import sys
 import tracemalloc
 
@@ -27,8 +28,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis_entry im
 
 ROOT = pathlib.Path(__file__).parents[4]
 FIXTURES = ROOT / "tests" / "unit" / "fixtures"
-PAGE = runpy.run_path(str(ROOT / "scripts" / "render-troubleshooting"))
-EXAMPLES = PAGE["read_examples"]()
+SCRIPT = ROOT / "scripts" / "render-troubleshooting"
+LOADER = importlib.machinery.SourceFileLoader("render_troubleshooting", str(SCRIPT))
+PAGE = importlib.util.module_from_spec(importlib.util.spec_from_loader(LOADER.name, LOADER))
+LOADER.exec_module(PAGE)
+EXAMPLES = PAGE.read_examples()
 #: How mpirun ends where a rank has failed.
 NON_ZERO_EXIT = """\
 --------------------------------------------------------------------------
@@ -336,7 +340,7 @@ def test_line_without_end_takes_no_time():
 
 def test_page_is_the_catalogue():
     text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-    assert text == PAGE["page"](), "run scripts/render-troubleshooting"
+    assert text == PAGE.page(), "run scripts/render-troubleshooting"
 
 
 CORPUS = os.environ.get("GPUFABRIC_CORPUS")
