@@ -84,7 +84,7 @@ def test_names_that_come_late_and_names_of_clusters(nodes, clean):
     assert short["diff"]["after"] == f"w-0.job.ns.svc.cluster.local slots=4\nw-1.job.ns.svc slots=1\n{four} slots=2\n"
     assert long["failed"] and long["unresolved"] == ["w-1.job.ns.svc"]
     assert kept["failed"] and kept["unresolved"] == ["w-0.job.ns.svc"]
-    assert [host["address"] for host in waited["hosts"]] == [two, four] and 0.5 < waited["waited"] < 10
+    assert [host["address"] for host in waited["hosts"]] == [two, four] and waited["waited"] > 0.5
 
 
 def test_names_that_never_come(nodes, clean):

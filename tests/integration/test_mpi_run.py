@@ -181,11 +181,9 @@ def test_a_task_whose_time_is_over_ends_its_run(node, run_id):
 
 def test_a_run_that_was_started_is_waited_for_later(node, run_id):
     options = sleeping(run_id, 3)
-    begin = time.monotonic()
     started, finished, again = node.modules(
         [("mpi_run", {**options, "state": state}) for state in ("started", "finished", "finished")]
     )
-    assert time.monotonic() - begin < 20
     assert [point["status"] for point in started["points"]] == ["started", "started"]
     assert started["runner"]["directory"] == f"/run/gpufabric/{run_id}/mpi" and not started["followed"]
     assert finished["complete"] and finished["followed"]

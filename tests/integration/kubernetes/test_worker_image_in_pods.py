@@ -194,10 +194,8 @@ def test_arbitrary_user_id_without_entry(job, read_only):
 def test_a_worker_that_is_deleted_ends_at_once(job):
     job.create(f"{JOB}-worker-0", "shell")
     job.wait_ready(f"{JOB}-worker-0")
-    began = time.monotonic()
-    job.kubectl("delete", "pod", f"{JOB}-worker-0")
-    # Kubernetes would wait 30 s for one that does not listen.
-    assert time.monotonic() - began < 10
+    # kubectl fails where it is not gone in time: Kubernetes would wait longer for one that does not listen.
+    job.kubectl("delete", "pod", f"{JOB}-worker-0", "--grace-period=600", "--timeout=120s")
 
 
 def test_a_worker_that_cannot_serve_fails_and_says_why(job):

@@ -11,6 +11,7 @@ import concurrent.futures
 import json
 import pathlib
 import shlex
+import tarfile
 import typing as t
 
 import pytest
@@ -55,6 +56,8 @@ def test_created_pods_run_the_benchmark_and_are_gone_afterwards(runs):
     assert {rank["host"] for rank in result["ranks"]} == {f"gpufabric-default-{number}" for number in range(4)}
     assert "4 of 4 pods ready" in played.output
     assert "control network eth0" in played.output
+    with tarfile.open(runs.directory / "report/output.tar.gz") as output:
+        assert b"# Avg bus bandwidth" in output.extractfile("points/1/stdout").read()
     assert runs.ours() == []
 
 
