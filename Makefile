@@ -33,6 +33,9 @@ help: ## list the targets and variables
 	@echo "  CHECKS='units docs'      test: only these checks, in this order"
 	@echo "  KUBECONFIG=FILE          kubernetes: a cluster of one's own, with GPUFABRIC_WORKER_IMAGE=IMAGE"
 	@echo "  GPUFABRIC_TESTBED=8      kubernetes, demo-kubernetes: number of their cluster, 0 to 9 (see tests/testbed)"
+	@echo "  CASES=1000000            fuzz: how many damaged outputs"
+	@echo "  MEGABYTES=2000           bench-parser: size of the log"
+	@echo "  TRIALS=20                bench-isolation: how many clusters of each kind"
 	@echo "  GPUFABRIC_CORPUS=DIR     units: also read the benchmark outputs of one's own in DIR/nccl/*.log"
 
 ## for users
@@ -122,7 +125,7 @@ units-nodes: install ## ansible-test units, on the oldest Python of nodes, where
 
 .PHONY: fuzz
 fuzz: CASES := 1000000
-fuzz: install $(TREE) ## a million damaged outputs to the parser of nccl_result (CASES=1000000)
+fuzz: install $(TREE) ## a million damaged outputs to the parser of nccl_result
 	cd build/collections && PYTHONPATH=. GPUFABRIC_FUZZ=$(CASES) pytest -q -p no:cacheprovider \
 	  ansible_collections/gpufabric/nccl/tests/unit/plugins/module_utils/test_nccl_tests_properties.py
 
@@ -139,12 +142,14 @@ build: install ## build the collection, and use the built file from an empty pat
 integration: install ## real sshd and mpirun on local nodes
 	scripts/as-root pytest tests/integration --ignore tests/integration/kubernetes --numprocesses 3 --dist loadfile \
 	  --junit-xml=build/junit/integration/integration.xml
+	scripts/render-fault-matrix --check "local nodes"
 
 .PHONY: kubernetes
 kubernetes: install ## the same on pods: KUBECONFIG's cluster, else kind's, else one from Debian packages (see tests/testbed)
 	# Most of the time these wait, each in a namespace of its own.
 	scripts/as-root scripts/with-cluster pytest tests/integration/kubernetes --numprocesses 4 \
 	  --junit-xml=build/junit/kubernetes/kubernetes.xml
+	scripts/render-fault-matrix --check pods
 
 .PHONY: molecule
 molecule: install ## molecule scenario default
@@ -163,9 +168,18 @@ bench: install ## time of a run against the same work without Ansible, and again
 bench-launch: install ## what starting programs costs, Open MPI 4.1 and 5.0 (parts and settings: see scripts/bench-launch)
 	scripts/as-root scripts/bench-launch
 
+.PHONY: bench-preflight
+bench-preflight: install ## what looks before a launch cost, over NODES=16 local nodes (see scripts/bench-preflight)
+	scripts/as-root scripts/bench-preflight
+
 .PHONY: bench-parser
-bench-parser: install $(TREE) ## speed of the parser of nccl_result in a log of MEGABYTES=2000, against others
+bench-parser: install $(TREE) ## speed and memory of the parser of nccl_result, against two other ways
 	cd build/collections && PYTHONPATH=. python ansible_collections/gpufabric/nccl/tests/benchmark/parser.py
+
+.PHONY: bench-isolation
+bench-isolation: TRIALS := 20
+bench-isolation: install $(TREE) ## how many tests it takes to find bad machines, and how often that is right, by simulation
+	cd build/collections && PYTHONPATH=. python ansible_collections/gpufabric/nccl/tests/benchmark/isolation.py $(TRIALS)
 
 ## upkeep
 

@@ -17,6 +17,7 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 from ansible.utils.path import unfrackpath
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_progress import (
     Event,
     Journal,
@@ -29,7 +30,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_progress impor
     read_command,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import assemble
-from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import descendants, read_processes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE
 
@@ -80,6 +80,9 @@ class ActionModule(ActionBase):
                 result = self._execute_module(task_vars=self._task_vars)
                 if waits and "runner" in result:
                     outcome = self._follow(result, **result.pop("runner"))
+                    if not (outcome["complete"] or outcome["limited"]):
+                        # Whoever ended it from elsewhere did not fail.
+                        outcome.setdefault("msg", "the run was stopped, or removed, before its end")
                     result.update(outcome, failed="msg" in outcome)
             except Exception:
                 raise
@@ -103,8 +106,8 @@ class ActionModule(ActionBase):
         if self._task.args.get("show") != "none":
             for note in begun["notes"]:
                 self._show(note)
-        if begun["followed"]:
-            self._show("this run was started before and is followed")
+            if begun["followed"]:
+                self._show("this run was started before and is followed")
         try:
             look = Look(True)
             while True:
@@ -160,6 +163,8 @@ class ActionModule(ActionBase):
         while True:
             answer, said = self._ask_once(command, parse)
             if answer is not None:
+                if told:
+                    self._show("answers again")
                 return answer
             if _POD_IS_GONE in said:
                 raise _LauncherLost(f"the launcher {self._launcher} is gone, and the run with it: {said}")
@@ -249,13 +254,12 @@ def _without_launcher(
     points: t.Sequence[t.Mapping[str, t.Any]], outcomes: t.Mapping[int, t.Mapping[str, t.Any]], why: str
 ) -> dict[str, t.Any]:
     """What is known of the points where the launcher does not answer any more."""
-    cure = "See to the launcher, then run it again: what has finished is kept where the launcher still has it."
-    problem = Problem("launcher-lost", "error", f"{why[:1].upper()}{why[1:]}.", cure)
+    lost = problem("launcher-lost", reason=why)
     known = dict(outcomes)
     status = "stopped"
     for number in range(1, len(points) + 1):
         if number not in known:
-            known[number] = {"status": status, "problems": [problem.as_dict()], "unread": "the point did not finish"}
+            known[number] = {"status": status, "problems": [lost.as_dict()], "unread": "the point did not finish"}
             status = "not_run"
     return assemble(points, known, {"msg": why})
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import JOB_LABEL
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpijob import (
     API_VERSION,
@@ -17,7 +16,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpijob import (
     last_launcher,
     progress,
 )
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import CLUSTER_ARGUMENTS, ClusterAction
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
+    CLUSTER_ARGUMENTS,
+    ClusterAction,
+    Unanswered,
+)
 
 _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     **CLUSTER_ARGUMENTS,
@@ -35,9 +38,8 @@ class ActionModule(ClusterAction):
 
     _VALID_ARGS = frozenset(_ARGUMENT_SPEC)
 
-    def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Run the action."""
-        result = super().run(tmp, task_vars)
+    def act(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
+        """Wait."""
         arguments = self.validate_argument_spec(_ARGUMENT_SPEC)[1]
         self.prepare(arguments, task_vars)
         begin = time.monotonic()
@@ -59,7 +61,6 @@ class ActionModule(ClusterAction):
             time.sleep(arguments["interval"])
         launcher = last_launcher(pods)
         return {
-            **result,
             "changed": False,
             "job": job,
             "pods": pods,
@@ -78,7 +79,7 @@ class ActionModule(ClusterAction):
     def _events(self) -> list[t.Mapping[str, t.Any]]:
         try:
             return self.ask("Event", field_selectors=["type!=Normal"])
-        except AnsibleActionFail:
+        except Unanswered:
             # Pods tell most of it themselves.
             return []
 

@@ -4,19 +4,28 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import shlex
 import time
 import typing as t
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.plugins.loader import connection_loader
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube_problems import told_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problems_text import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import (
     in_rank_order,
     is_current,
     is_ready,
     joined_pod,
     pod_problems,
-    problems_text,
 )
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import CLUSTER_ARGUMENTS, ClusterAction
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
+    CLUSTER_ARGUMENTS,
+    ClusterAction,
+    Unanswered,
+)
 
 _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     **CLUSTER_ARGUMENTS,
@@ -25,9 +34,15 @@ _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "stateful_set": {"type": "str"},
     "count": {"type": "int"},
     "container": {"type": "str"},
+    "interpreter": {"type": "path"},
     "timeout": {"type": "float", "default": 300},
     "interval": {"type": "float", "default": 1},
 }
+
+#: Each is a process of kubectl.
+_AT_ONCE = 16
+#: What a shell ends with where a program is missing, or is none.
+_NOT_THERE = (126, 127)
 
 
 class ActionModule(ClusterAction):
@@ -35,9 +50,8 @@ class ActionModule(ClusterAction):
 
     _VALID_ARGS = frozenset(_ARGUMENT_SPEC)
 
-    def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Run the action."""
-        result = super().run(tmp, task_vars)
+    def act(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
+        """Wait."""
         self._arguments = self.validate_argument_spec(
             _ARGUMENT_SPEC,
             required_one_of=[("label_selector", "names")],
@@ -45,19 +59,29 @@ class ActionModule(ClusterAction):
         )[1]
         self.prepare(self._arguments, task_vars)
         begin = time.monotonic()
+        refusing: list[dict[str, t.Any]] = []
         while True:
             pods, stateful_set = self._look()
             ready = [pod for pod in pods if is_ready(pod) and is_current(pod, stateful_set)]
             wanted = self._wanted(pods)
             waited = time.monotonic() - begin
+            is_over = waited + self._arguments["interval"] > self._arguments["timeout"]
             if len(ready) == wanted and len(ready) == len(pods):
                 self.show(f"{len(ready)} of {wanted} pods ready after {waited:.0f} s")
                 self._check_container(ready)
                 joined = [joined_pod(pod, self._arguments["container"]) for pod in ready]
-                return {**result, "changed": False, "pods": joined, "waited": round(waited, 3)}
+                try:
+                    self._check_interpreter(joined)
+                    return {"changed": False, "pods": joined, "waited": round(waited, 3)}
+                except Unanswered as error:
+                    # A container that ends at once is ready for a moment, so these are looked at once more.
+                    is_no_exec = "kube-exec-failed" in {entry["id"] for entry in error.problems}
+                    if is_over or not is_no_exec or joined == refusing:
+                        raise
+                refusing = joined
             self.show(f"{len(ready)} of {wanted} pods ready")
-            if waited + self._arguments["interval"] > self._arguments["timeout"]:
-                return {**result, **self._explain(pods, stateful_set, len(ready), wanted)}
+            if is_over:
+                return self._explain(pods, stateful_set, len(ready), wanted)
             time.sleep(self._arguments["interval"])
 
     def _wanted(self, pods: t.Sequence[t.Mapping[str, t.Any]]) -> int:
@@ -86,6 +110,33 @@ class ActionModule(ClusterAction):
                     f"container: {wanted!r} is not allowed; allowed in pod {pod['metadata']['name']}: {', '.join(names)}"
                 )
 
+    def _check_interpreter(self, pods: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+        """Raise Unanswered where a pod cannot be reached as its tasks will, or has no interpreter: such a task may hang."""
+        interpreter = self._arguments["interpreter"]
+        if interpreter is None:
+            return
+        try:
+            connections = {pod["name"]: self._way_to(pod) for pod in pods}
+        except AnsibleError as error:
+            raise Unanswered({"msg": str(error)}) from error
+        command = shlex.join([interpreter, "-c", ""])
+        with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+            answers = dict(zip(connections, pool.map(lambda item: item.exec_command(command), connections.values())))
+        found: list[dict[str, t.Any]] = []
+        for name, (status, _stdout, stderr) in answers.items():
+            if status != 0:
+                told = _exec_problems(name, interpreter, status, stderr.decode(errors="replace").strip())
+                found += [entry for entry in told if entry not in found]
+        if found:
+            raise Unanswered({"problems": found})
+
+    def _way_to(self, pod: t.Mapping[str, t.Any]) -> t.Any:
+        """What the tasks of a pod will run over."""
+        connection = connection_loader.get("kubernetes.core.kubectl", self._play_context, None)
+        options = {**self._cluster, "pod": pod["name"], "container": pod["container"]}
+        connection.set_options(var_options={f"ansible_kubectl_{name}": value for name, value in options.items()})
+        return connection
+
     def _explain(
         self,
         pods: t.Sequence[t.Mapping[str, t.Any]],
@@ -97,19 +148,44 @@ class ActionModule(ClusterAction):
         message = (
             f"{ready} of {wanted} pods are ready after {arguments['timeout']:g} s in namespace {arguments['namespace']}"
         )
-        if arguments["names"]:
-            absent = sorted(set(arguments["names"]) - {pod["metadata"]["name"] for pod in pods})
-            message += f"; no pod is called {', '.join(absent)}" if absent else ""
-        elif not pods and stateful_set is None:
-            message += f"; no pod has the labels {arguments['label_selector']}"
-        elif len(pods) > wanted:
+        problems = self._absent(pods, stateful_set)
+        if not arguments["names"] and len(pods) > wanted:
             message += f"; {len(pods)} match {arguments['label_selector']}"
         try:
             events: list[t.Any] = self.ask("Event")
-        except AnsibleActionFail as error:
+        except Unanswered as error:
             events = []
-            message += f"; what happened to them cannot be told ({error})"
+            problems += [{**entry, "severity": "warning"} for entry in error.problems]
         missing = [arguments["stateful_set"]] if stateful_set is not None and len(pods) < wanted else []
-        problems = pod_problems(pods, events, self.crash_logs(pods), missing)
+        problems += [found.as_dict() for found in pod_problems(pods, events, self.crash_logs(pods), missing)]
         text = f":\n{problems_text(problems)}" if problems else ""
-        return {"failed": True, "msg": f"{message}{text}", "problems": [problem.as_dict() for problem in problems]}
+        return {"failed": True, "msg": f"{message}{text}", "summary": f"{message}.", "problems": problems}
+
+    def _absent(
+        self, pods: t.Sequence[t.Mapping[str, t.Any]], stateful_set: t.Mapping[str, t.Any] | None
+    ) -> list[dict[str, t.Any]]:
+        """Of pods that are named, or selected, and are not there."""
+        namespace = self._arguments["namespace"]
+        if not pods and stateful_set is None and self._has_no(namespace):
+            return [problem("kube-namespace", namespace=namespace).as_dict()]
+        if self._arguments["names"]:
+            absent = sorted(set(self._arguments["names"]) - {pod["metadata"]["name"] for pod in pods})
+            return [problem("pod-missing", name).as_dict() for name in absent]
+        if not pods and stateful_set is None:
+            return [problem("pod-missing", labels=self._arguments["label_selector"]).as_dict()]
+        return []
+
+    def _has_no(self, namespace: str) -> bool:
+        try:
+            return not self.ask("Namespace", name=namespace, namespace=None)
+        except Unanswered:
+            # Who may not ask is not told either.
+            return False
+
+
+def _exec_problems(pod: str, interpreter: str, status: int, said: str) -> list[dict[str, t.Any]]:
+    """Why a program does not run in a pod."""
+    if status in _NOT_THERE:
+        return [problem("interpreter-missing", pod, said, program=interpreter).as_dict()]
+    otherwise = problem("kube-exec-failed", pod, said, reason=said.rstrip(".")).as_dict()
+    return told_problems({"msg": said}, pod) or [otherwise]

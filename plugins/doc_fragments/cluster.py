@@ -22,4 +22,7 @@ options:
     description: The namespace of the pods.
     type: str
     default: default
+notes:
+  - Where the API server has answered and does not any more, it is asked again for two minutes. What runs in the cluster goes on
+    while it is restarted.
 """

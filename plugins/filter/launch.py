@@ -13,6 +13,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import (
     plan_benchmark,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import in_the_way
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import named_peers
 from ansible_collections.gpufabric.nccl.plugins.module_utils._sweep import points_table, with_sweep
 
@@ -28,13 +29,15 @@ def peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) ->
 def benchmark_plan(
     nodes: dict[str, t.Any], peers: list[dict[str, t.Any]] | None, settings: dict[str, t.Any]
 ) -> dict[str, t.Any]:
-    """The plan of a benchmark, or what is in its way as ``error``: a task says that better than a filter that fails."""
+    """The plan of a benchmark, or what is in its way."""
+    # Before ansible-core 2.19 a template makes none an empty text.
+    settings = {name: None if value == "" else value for name, value in settings.items()}
     try:
         settings = with_sweep(settings)
         plan = check_nodes(nodes, settings) if peers is None else plan_benchmark(nodes, peers, settings)
     except GpufabricError as error:
-        return {"error": str(error)}
-    return {"error": None, "points_table": points_table(settings["sweep_points"]), **plan}
+        return in_the_way(error)
+    return {"error": None, "problems": [], "points_table": points_table(settings["sweep_points"]), **plan}
 
 
 class FilterModule:

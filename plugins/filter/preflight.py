@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_report import (
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_steps import (
     diagnosed_hosts,
+    explained_refusals,
     preflight_hosts,
-    problems_markdown,
-    problems_text,
+    refusing_hosts,
     ssh_endpoints,
     step_problems,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problems_text import problems_markdown, problems_text
 
 
 class FilterModule:
@@ -23,9 +24,11 @@ class FilterModule:
         """By name."""
         return {
             "diagnosed_hosts": diagnosed_hosts,
+            "explained_refusals": explained_refusals,
             "preflight_hosts": preflight_hosts,
             "problems_markdown": problems_markdown,
             "problems_text": problems_text,
+            "refusing_hosts": refusing_hosts,
             "ssh_endpoints": ssh_endpoints,
             "step_problems": step_problems,
         }

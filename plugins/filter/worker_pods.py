@@ -12,7 +12,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import
     lost_pods,
     missing_permissions,
     plan_pods,
-    problems_text,
 )
 
 
@@ -27,7 +26,7 @@ def worker_pods_plan(settings: dict[str, t.Any], run_id: str, init: str) -> dict
 def lost(joined: list[dict[str, t.Any]], pods: list[dict[str, t.Any]]) -> dict[str, t.Any]:
     """The pods that are not any more as they were, and what to tell of them."""
     problems = lost_pods(joined, pods)
-    return {"names": [problem.host for problem in problems], "text": problems_text(problems)}
+    return {"names": [problem.host for problem in problems], "problems": [problem.as_dict() for problem in problems]}
 
 
 class FilterModule:

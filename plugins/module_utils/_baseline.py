@@ -21,8 +21,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import PLACEMENTS
-from ansible_collections.gpufabric.nccl.plugins.module_utils._report import _markdown_table as markdown_table
-from ansible_collections.gpufabric.nccl.plugins.module_utils._report import format_size
+from ansible_collections.gpufabric.nccl.plugins.module_utils._report import format_size, markdown_table
 
 BASELINE_SCHEMA = "gpufabric.nccl/baseline/v1"
 
@@ -48,6 +47,10 @@ _OF_DISTANCES = 1.0483
 #: A size is noisier than those near it where its own deviation is so many times theirs; less tells nothing of a few runs.
 _NOISIER = 2.5
 
+_RUN_KEYS = {"digest", "tool", "collective"}
+
+NOTHING_KEPT = "no test can be kept in a baseline: each of them failed or is not complete"
+
 Document = t.Mapping[str, t.Any]
 Baseline = t.Mapping[str, t.Any]
 
@@ -62,6 +65,7 @@ class Key(t.NamedTuple):
     root: int
     ranks: int
     hosts: int
+    setting: str
     placement: str
     size: int
 
@@ -85,9 +89,19 @@ def key_of(document: Document, row: t.Mapping[str, t.Any], placement: str) -> Ke
         -1 if row["root"] is None else row["root"],
         document["rank_count"],
         document["host_count"],
+        setting_of(document),
         placement,
         row["size"],
     )
+
+
+def setting_of(document: Document) -> str:
+    """The variables by which the points of a sweep differ, such as ``NCCL_ALGO=Ring``; nothing of any other test.
+
+    Those of a whole run are no part of it: whether another setting is slower is to be told, not to go unchecked.
+    """
+    env = (document["points"].get("sweep") or {}).get("env") or {}
+    return " ".join(f"{name}={env[name]}" for name in sorted(env))
 
 
 def samples_of(documents: t.Iterable[Document]) -> Samples:
@@ -111,21 +125,27 @@ def samples_of(documents: t.Iterable[Document]) -> Samples:
     return samples
 
 
+def is_kept(document: Document) -> bool:
+    """Whether a baseline is to hold the test: it neither failed nor is incomplete."""
+    return document["verdict"] in ("pass", "unchecked")
+
+
 def make_baseline(documents: t.Sequence[Document], before: Baseline | None = None) -> dict[str, t.Any]:
     """The baseline of the documents, and of the runs of an earlier one.
 
     Documents that failed or are not whole are left out, and runs that are in it already. Raises GpufabricError where none is
-    left that could be kept.
+    left that could be kept, and where runs with different variables would be taken for the same.
     """
-    kept = [document for document in documents if document["verdict"] in ("pass", "unchecked")]
+    kept = [document for document in documents if is_kept(document)]
     if not kept:
-        raise GpufabricError("no test can be kept in a baseline: each of them failed or is not complete")
+        raise GpufabricError(NOTHING_KEPT)
     runs = list(before["runs"]) if before else []
     known = {run["digest"] for run in runs}
     fresh = []
     for document in kept:
         run = _run_of(document)
         if run["digest"] not in known:
+            _check_env(run, runs)
             known.add(run["digest"])
             runs.append(run)
             fresh.append(document)
@@ -136,19 +156,19 @@ def make_baseline(documents: t.Sequence[Document], before: Baseline | None = Non
     return _baseline(runs, samples)
 
 
-def merge_baselines(baselines: t.Iterable[Baseline]) -> dict[str, t.Any]:
-    """One baseline of the runs of all. Raises GpufabricError where a run is in two of them: its values would count twice."""
-    runs: list[dict[str, t.Any]] = []
-    samples: Samples = {}
-    for baseline in baselines:
-        twice = {run["digest"] for run in runs} & {run["digest"] for run in baseline["runs"]}
-        if twice:
-            raise GpufabricError(f"the run {min(twice)} is in more than one of the baselines")
-        runs += baseline["runs"]
-        for key, measures in baseline_samples(baseline).items():
-            for measure, values in measures.items():
-                samples.setdefault(key, {}).setdefault(measure, []).extend(values)
-    return _baseline(runs, samples)
+def saved_text(baseline: Baseline, documents: t.Sequence[Document]) -> str:
+    """What a baseline has after the documents were added, in words: ``all_reduce 3 runs``."""
+    counts = collections.Counter(
+        " ".join(filter(None, [run["collective"] or "unnamed collective", setting_of(run)])) for run in baseline["runs"]
+    )
+    text = ", ".join(f"{name} {runs_text(number)}" for name, number in counts.items())
+    left_out = sum(not is_kept(document) for document in documents)
+    return text + (f"; left out, for they failed or are not complete: {left_out}" if left_out else "")
+
+
+def runs_text(number: int) -> str:
+    """``1 run``, ``2 runs``."""
+    return "1 run" if number == 1 else f"{number} runs"
 
 
 def check_baseline(baseline: t.Any, option: str = "baseline") -> dict[str, t.Any]:
@@ -158,7 +178,9 @@ def check_baseline(baseline: t.Any, option: str = "baseline") -> dict[str, t.Any
         found = baseline.get("schema") if isinstance(baseline, t.Mapping) else type(baseline).__name__
         raise OptionError(option, found, allowed)
     try:
-        whole = all(isinstance(run["digest"], str) for run in baseline["runs"]) and all(
+        whole = all(
+            isinstance(run["points"], t.Mapping) and run.keys() >= _RUN_KEYS for run in baseline["runs"]
+        ) and all(
             isinstance(value, (int, float)) and value > 0
             for measures in baseline_samples(baseline).values()
             for values in measures.values()
@@ -167,7 +189,7 @@ def check_baseline(baseline: t.Any, option: str = "baseline") -> dict[str, t.Any
     except (KeyError, TypeError, AttributeError) as error:
         raise OptionError(option, f"one without {error}", allowed) from error
     if not whole:
-        raise OptionError(option, "one with values that are no numbers above 0", allowed)
+        raise OptionError(option, "one with runs or values that are none", allowed)
     return dict(baseline)
 
 
@@ -312,7 +334,8 @@ def _cells(row: t.Mapping[str, t.Any]) -> list[str]:
         for side in (row["before"], row["after"])
     ]
     operation = row["type"] if row["redop"] == "none" else f"{row['type']} {row['redop']}"
-    names = [row["collective"], str(row["ranks"]), str(row["hosts"]), operation]
+    collective = f"{row['collective']} {row['setting']}".rstrip()
+    names = [collective, str(row["ranks"]), str(row["hosts"]), operation]
     return [*names, PLACEMENTS[row["placement"]], format_size(row["size"]), *times, *texts, row["outcome"]]
 
 
@@ -365,7 +388,8 @@ def _mad(values: t.Sequence[float]) -> float:
 def _run_of(document: Document) -> dict[str, t.Any]:
     """Where measurements come from."""
     tool = document["tool"]
-    content = json.dumps([document["collective"], document["ranks"], document["rows"]], sort_keys=True)
+    told = [document["collective"], setting_of(document), document["ranks"], document["rows"]]
+    content = json.dumps(told, sort_keys=True)
     return {
         "digest": hashlib.sha256(content.encode()).hexdigest()[:16],
         "tool": tool["name"],
@@ -388,6 +412,20 @@ def _baseline(runs: t.Sequence[t.Mapping[str, t.Any]], samples: Samples) -> dict
         for key in sorted(samples)
     ]
     return {"schema": BASELINE_SCHEMA, "runs": list(runs), "measurements": measurements}
+
+
+def _check_env(run: t.Mapping[str, t.Any], others: t.Iterable[t.Mapping[str, t.Any]]) -> None:
+    """Raises GpufabricError where one that counts as the same test had other variables."""
+    for other in others:
+        same = all(run[name] == other[name] for name in ("tool", "collective")) and setting_of(run) == setting_of(other)
+        envs = [item["points"].get("env") or {} for item in (other, run)]
+        if same and envs[0] != envs[1]:
+            names = sorted(name for name in {*envs[0], *envs[1]} if envs[0].get(name) != envs[1].get(name))
+            before, after = (", ".join(f"{name}={env.get(name, 'unset')}" for name in names) for env in envs)
+            raise GpufabricError(
+                f"the baseline has runs of {run['collective']} with {before}, and this one is with {after}:"
+                " keep them in a file of their own"
+            )
 
 
 def _statistics(values: t.Sequence[float]) -> dict[str, t.Any]:

@@ -14,13 +14,14 @@ import posixpath
 import re
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import completed, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import (
     RESULT_SCHEMA,
     add_problems,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._openmpi import check_implementation, exact_names
-from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._openmpi import exact_names, unusable
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem, ProblemError
 
 COLLECTIVES = (
     "all_reduce",
@@ -117,7 +118,7 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
 def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequence[str]) -> tuple[str, str]:
     """The backend, ``nccl`` or ``cpu``, and the reason for it in words.
 
-    ``nodes``: what mpi_node_info found, by host. Raises GpufabricError where the wanted one cannot be had.
+    ``nodes``: what mpi_node_info found, by host. Raises ProblemError where the wanted one cannot be had.
     """
     without_gpu = [host for host, node in nodes.items() if node["gpus"]["count"] == 0]
     without_program = [host for host, node in nodes.items() if _missing_programs(node, collectives)]
@@ -128,9 +129,12 @@ def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequ
         programs = ", ".join(_missing_programs(nodes[without_program[0]], collectives))
         lacks.append(f"no {programs} on {_names(without_program, len(nodes))}")
     if wanted == "nccl" and lacks:
-        raise NodeError(
-            f"nccl_benchmark_backend: 'nccl' cannot be run, {' and '.join(lacks)};"
-            " install nccl-tests there and set nccl_benchmark_dir, or set the backend to auto or cpu"
+        raise ProblemError(
+            *(problem("gpus-missing", host, count=0) for host in without_gpu),
+            *(
+                problem("benchmark-missing", host, programs=", ".join(_missing_programs(nodes[host], collectives)))
+                for host in without_program
+            ),
         )
     if wanted == "nccl" or (wanted == "auto" and not lacks):
         return (
@@ -148,16 +152,19 @@ def control_network(nodes: t.Mapping[str, Node], addresses: t.Mapping[str, str])
     found = {host: _interface_of(nodes[host], address) for host, address in addresses.items()}
     unknown = [host for host, item in found.items() if item is None]
     if unknown:
-        raise NodeError(f"{unknown[0]}: no interface of it has the address {addresses[unknown[0]]}")
+        raise ProblemError(*(problem("control-address-missing", host, address=addresses[host]) for host in unknown))
     names = {item[0] for item in found.values() if item}
     subnets = {item[1] for item in found.values() if item}
     if len(names) == 1:
         return names.pop()
     if len(subnets) == 1:
         return subnets.pop()
-    raise NodeError(
-        "the control network has neither one interface name nor one subnet on all hosts: "
-        + ", ".join(f"{host} {item[0]} {item[1]}" for host, item in found.items() if item)
+    raise ProblemError(
+        *(
+            problem("control-network-differs", host, interface=item[0], subnet=item[1])
+            for host, item in found.items()
+            if item
+        )
     )
 
 
@@ -172,16 +179,14 @@ def data_plane(nodes: t.Mapping[str, Node]) -> dict[str, t.Any]:
         return {"data": next(iter(names.values())), "node_env": {}}
     unknown = [host for host, name in names.items() if name is None]
     if unknown:
-        raise NodeError(
-            f"{_names(unknown, len(nodes))}: gpufabric_data_interface is set for other workers and not there;"
-            " set it for all, or gpufabric_data_subnet"
-        )
+        raise ProblemError(*(problem("data-interface-unset", host) for host in unknown))
     own = {host: {"NCCL_SOCKET_IFNAME": exact_names(str(name))} for host, name in names.items()}
     return {"data": None, "node_env": own}
 
 
 def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Whether the nodes can run the benchmark together: the ``launcher``, the ``backend`` and the ``reason`` for it.
+    """Whether the nodes can run the benchmark together: the ``launcher``, the ``backend``, the ``reason`` for it, and the path
+    of the first ``program`` where nodes have one of their own.
 
     Also what data_plane says of them.
 
@@ -204,11 +209,15 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
             raise OptionError("nccl_benchmark_sweep.datatypes", sorted(unknown), allowed)
     plane = data_plane(nodes)
     if plane["node_env"] and settings["launcher_apart"]:
-        names = ", ".join(f"{host} {node['data']['interface']}" for host, node in nodes.items())
-        raise NodeError(
-            f"gpufabric_data_interface: with a launcher that is apart it must be the same on all workers: {names}"
+        raise ProblemError(
+            *(
+                problem("data-interface-differs", host, interface=node["data"]["interface"])
+                for host, node in nodes.items()
+            )
         )
-    return {"launcher": launcher, "backend": backend, "reason": reason, **plane}
+    directory = next(iter(nodes.values()))["benchmarks"]["directory"] if backend == "nccl" else None
+    program = directory and posixpath.join(directory, f"{settings['collectives'][0]}_perf")
+    return {"launcher": launcher, "backend": backend, "reason": reason, "program": program, **plane}
 
 
 def plan_benchmark(
@@ -255,12 +264,14 @@ def plan_benchmark(
     }
 
 
-def complete_results(plan: t.Mapping[str, t.Any], run: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+def complete_results(
+    plan: t.Mapping[str, t.Any], run: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]] = ()
+) -> list[dict[str, t.Any]]:
     """A result document for each point, also for one that printed no result.
 
     ``plan``: of plan_benchmark, its ``points`` and ``sweep``. ``run``: what mpi_run returned, its ``points`` in the same order,
     whether it was ``limited``, and the ``msg`` where points failed. Points of a sweep that were not run since its time was
-    over have no document: they are missing, and that is all.
+    over have no document: they are missing, and that is all. ``found``: what a look at the hosts found after points failed.
     """
     documents = []
     sweep = plan.get("sweep") or [None] * len(plan["points"])
@@ -268,8 +279,8 @@ def complete_results(plan: t.Mapping[str, t.Any], run: t.Mapping[str, t.Any]) ->
     for point, swept, outcome in zip(plan["points"], sweep, run["points"]):
         if swept and run.get("limited") and outcome["status"] == "not_run":
             continue
-        found = outcome.get("results")
-        document = dict(found[0]) if found else _empty_document()
+        printed = outcome.get("results")
+        document = dict(printed[0]) if printed else _empty_document()
         # What the rows tell, the output may tell too.
         known = {entry["id"] for entry in document["problems"]}
         # mpirun knows the hosts by their addresses.
@@ -278,13 +289,15 @@ def complete_results(plan: t.Mapping[str, t.Any], run: t.Mapping[str, t.Any]) ->
             for entry in outcome["problems"]
             if entry["id"] not in known
         ]
-        # What was found out afterwards is no cause.
+        if outcome["status"] != "finished":
+            problems = completed(problems, [Problem(**entry) for entry in found])
+        # Processes that are left are no cause.
         explained = any(problem.id != "processes-left" for problem in problems) or any(
             entry["severity"] == "error" for entry in document["problems"]
         )
         if outcome["status"] != "finished" and not explained:
             problems.insert(0, _launch_problem(outcome, run.get("msg", "")))
-        elif not found and not explained:
+        elif not printed and not explained:
             problems.append(_unread_problem(outcome))
         document["collective"] = swept["collective"] if swept else point["name"]
         document["points"] = {
@@ -300,23 +313,17 @@ def complete_results(plan: t.Mapping[str, t.Any], run: t.Mapping[str, t.Any]) ->
 
 
 def _launch_problem(outcome: t.Mapping[str, t.Any], message: str) -> Problem:
-    return Problem(
-        id="run-failed",
-        severity="error",
-        cause=f"mpirun ended with exit status {outcome['exit_status']}.",
-        cure=f"Read what it printed, in {posixpath.dirname(outcome['stdout_path'])} on the launcher.",
+    return problem(
+        "run-failed",
         evidence="\n".join(outcome.get("said", ())) or message,
+        status=outcome["exit_status"],
+        path=f"{posixpath.dirname(outcome['stdout_path'])} on the launcher",
     )
 
 
 def _unread_problem(outcome: t.Mapping[str, t.Any]) -> Problem:
-    return Problem(
-        id="output-unread",
-        severity="error",
-        cause="The program ended well, but no result can be read from what it printed.",
-        cure=f"Read it, in {posixpath.dirname(outcome['stdout_path'])} on the launcher; see whether it is an nccl-tests program.",
-        evidence=outcome.get("unread") or "",
-    )
+    path = f"{posixpath.dirname(outcome['stdout_path'])} on the launcher"
+    return problem("output-unread", evidence=outcome.get("unread") or "", path=path)
 
 
 def _empty_document() -> dict[str, t.Any]:
@@ -368,36 +375,42 @@ def _interface_of(node: Node, address: str) -> tuple[str, str] | None:
 
 
 def _check_mpi(nodes: t.Mapping[str, Node]) -> None:
-    versions: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
-    for host, node in nodes.items():
-        try:
-            mpi = check_implementation(node["mpi"])
-        except GpufabricError as error:
-            raise NodeError(f"{host}: {error}") from None
-        versions[(mpi["version"], mpi["prefix"])].append(host)
-    if len(versions) > 1:
-        texts = [f"{version} in {prefix} on {', '.join(hosts)}" for (version, prefix), hosts in versions.items()]
-        raise NodeError(
-            f"Open MPI is not the same on all workers: {'; '.join(texts)};"
-            " install the same one, or set gpufabric_mpi_prefix to where it is on all"
+    reasons = {host: unusable(node["mpi"]) for host, node in nodes.items()}
+    if any(reasons.values()):
+        raise ProblemError(
+            *(problem("mpi-unusable", host, reason=reason) for host, reason in reasons.items() if reason)
         )
+    versions = collections.Counter((node["mpi"]["version"], node["mpi"]["prefix"]) for node in nodes.values())
+    ((version, prefix), _count), *others = versions.most_common()
+    if not others:
+        return
+    problems = []
+    for host, node in nodes.items():
+        mpi = node["mpi"]
+        if mpi["version"] != version:
+            problems.append(problem("mpi-version-differs", host, mpi["mpirun"], here=version, there=mpi["version"]))
+        elif mpi["prefix"] != prefix:
+            facts = {"daemon": "mpirun", "prefix": prefix, "other": posixpath.join(mpi["prefix"], "bin")}
+            problems.append(problem("mpi-prefix-differs", host, mpi["mpirun"], **facts))
+    raise ProblemError(*problems)
 
 
 def _check_python(nodes: t.Mapping[str, Node]) -> None:
-    paths: dict[str, list[str]] = collections.defaultdict(list)
+    problems = []
     for host, node in nodes.items():
-        python = node["python"]
-        missing = [name for name in ("mpi4py", "numpy") if python[name] is None]
+        missing = [name for name in ("mpi4py", "numpy") if node["python"][name] is None]
         if missing:
-            raise NodeError(
-                f"{host}: {python['executable']} has no {' and no '.join(missing)}, which the cpu backend needs"
-                " (Debian, Ubuntu: apt-get install python3-mpi4py python3-numpy; RHEL and its kin: dnf install"
-                " python3-mpi4py-openmpi python3-numpy), or set ansible_python_interpreter to one that has them"
-            )
-        paths[python["executable"]].append(host)
-    if len(paths) > 1:
-        texts = [f"{path} on {', '.join(hosts)}" for path, hosts in paths.items()]
-        raise NodeError(f"Python is not the same on all workers: {'; '.join(texts)}; set ansible_python_interpreter")
+            facts = {"python": node["python"]["executable"], "module": " and no ".join(missing)}
+            problems.append(problem("python-module-missing", host, **facts))
+    if problems:
+        raise ProblemError(*problems)
+    executables = {host: node["python"]["executable"] for host, node in nodes.items()}
+    here = next(iter(executables.values()))
+    problems = [
+        problem("python-differs", host, here=here, there=there) for host, there in executables.items() if there != here
+    ]
+    if problems:
+        raise ProblemError(*problems)
 
 
 def _slots(peer: t.Mapping[str, t.Any], node: Node, backend: str, settings: t.Mapping[str, t.Any]) -> int:

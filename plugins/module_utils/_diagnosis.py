@@ -22,6 +22,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils import (
     _diagnosis_kubernetes,
     _diagnosis_launch,
     _diagnosis_nccl,
+    _diagnosis_nodes,
     _diagnosis_ssh,
     _diagnosis_system,
 )
@@ -41,6 +42,7 @@ KINDS = ("launcher", "ssh", "sshd", "kubernetes", "kernel", "any")
 
 #: The entries of each chapter of the documentation.
 DOMAINS: dict[str, tuple[Entry, ...]] = {
+    "What the workers have": _diagnosis_nodes.ENTRIES,
     "Names and ssh": _diagnosis_ssh.ENTRIES,
     "mpirun and the program": _diagnosis_launch.ENTRIES,
     "NCCL and nccl-tests": _diagnosis_nccl.ENTRIES,
@@ -75,6 +77,19 @@ _OF_THE_OTHER_END = (
     "ssh-not-",
 )
 
+#: What mpirun says of a cause that only a look at the host can name.
+_SEEN_CLOSER = {
+    "mpi-prefix-differs": "daemon-missing",
+    "env-not-accepted": "daemon-library-missing",
+    "env-not-sent": "daemon-library-missing",
+    "ssh-max-startups": "ssh-closed",
+    "callback-refused": "callback-timeout",
+    "callback-rejected": "callback-timeout",
+    "callback-unreachable": "callback-timeout",
+}
+#: What is no single rank's, where mpirun names the one that ended first.
+_OF_ALL_RANKS = ("btl-", "mca-", "mpi-", "nccl-", "test-")
+
 #: Of what a program prints that is no text, a line may have no end.
 _LONGEST = 4096
 _MOST_FINDINGS = 10_000
@@ -97,6 +112,7 @@ _SPEAKERS = re.compile(
     r"|(?:^|\s)(?P<test>[\w.-]+): Test (?:CUDA|NCCL|HIP|RCCL) failure"
 )
 _RANK_LINE = re.compile(r"#?\s*Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s")
+_FIRST_ENDED = re.compile(r"\s*Process name: +\[\S+,(\d+)\]\s")
 #: Compared with words in lower case.
 _TELLING = frozenset(
     (
@@ -163,6 +179,39 @@ def problem(
     )
 
 
+def completed(problems: t.Sequence[Problem], looked: t.Iterable[Problem]) -> list[Problem]:
+    """What was told of a run that failed, with the errors that a look at its hosts found: the first causes first.
+
+    A look knows better which host it is than mpirun, which often names another one or none; what only says that the launch
+    failed is left out where a look says why.
+    """
+    errors = [item for item in looked if item.severity == "error"]
+    hosts = collections.defaultdict(set)
+    for item in errors:
+        hosts[item.id].add(item.host)
+    # Whichever host mpirun named.
+    closer = {_SEEN_CLOSER[identity] for identity in hosts if identity in _SEEN_CLOSER} - set(hosts)
+    kept = [
+        item
+        for item in problems
+        if not errors
+        or (_primacy(item) < ECHO and item.id not in closer and (item.id not in hosts or item.host in hosts[item.id]))
+    ]
+    # A cause that names no host is that of the only one which shows what follows from it.
+    followers = {item.host for item in errors if _primacy(item) >= EFFECT}
+    if len(followers) == 1 and any(item.host is None and _primacy(item) < EFFECT for item in kept):
+        (host,) = followers
+        kept = [dataclasses.replace(item, host=host) if item.host is None else item for item in kept]
+        errors = [item for item in errors if _primacy(item) < EFFECT]
+    known = {(item.id, item.host) for item in kept}
+    kept += [item for item in errors if (item.id, item.host) not in known]
+    return sorted(kept, key=_primacy) if errors or followers else kept
+
+
+def _primacy(item: Problem) -> int:
+    return CATALOGUE[item.id].primacy
+
+
 def diagnose(sources: t.Iterable[Source], exit_status: int | None, facts: Facts | None = None) -> list[Problem]:
     """Why a run failed, the first cause first, each host's own; what only follows from these is left out.
 
@@ -175,12 +224,14 @@ def diagnose(sources: t.Iterable[Source], exit_status: int | None, facts: Facts 
     for source in sources:
         reader.read(source)
     found = _first_causes(_merged(reader.findings, reader.host_of), exit_status)
+    first = reader.host_of_first()
     if not found and exit_status is not None:
-        return [problem("unknown", evidence="\n".join(reader.telling.lines()))]
+        return [problem("unknown", first, "\n".join(reader.telling.lines()))]
     problems = []
     for item in found:
-        named = {"name": item.host} if item.host else {}
-        problems.append(problem(item.entry.id, item.host, "\n".join(item.evidence), **{**named, **item.facts}))
+        host = item.host or (None if item.entry.id.startswith(_OF_ALL_RANKS) else first)
+        named = {"name": host} if host else {}
+        problems.append(problem(item.entry.id, host, "\n".join(item.evidence), **{**named, **item.facts}))
     return problems
 
 
@@ -193,6 +244,7 @@ class _Reader:
         self.telling = _Telling()
         self._names = facts.names
         self._ranks = dict(facts.ranks)
+        self._first: int | None = None
         self._counts: collections.Counter[tuple[str, str | None, int | None]] = collections.Counter()
 
     def host_of(self, finding: _Finding) -> str | None:
@@ -206,6 +258,10 @@ class _Reader:
         host = re.sub(r"\A\[(.+)\](?::\d+)?\Z", r"\1", host).strip("'\",;.")
         return self._names.get(host) or self._names.get(host.partition(".")[0]) or host
 
+    def host_of_first(self) -> str | None:
+        """Where the rank was that mpirun names as the first that ended."""
+        return None if self._first is None else self._ranks.get(self._first)
+
     def read(self, source: Source) -> None:
         """Look at all lines of a source."""
         windows: dict[str, list[_Window]] = {}
@@ -218,6 +274,9 @@ class _Reader:
             found = words(raw)
             if "Rank" in found:
                 self._read_rank(raw)
+            if "Process" in found:
+                first = _FIRST_ENDED.match(raw)
+                self._first = int(first.group(1)) if first else self._first
             line = raw.rstrip("\r\n")
             self.telling.add(line, found)
             candidates = [pair for word in dict.fromkeys(found) for pair in _BY_WORD.get(word, ())]

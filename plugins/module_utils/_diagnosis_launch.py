@@ -14,6 +14,8 @@ _SAME_MPI = "Install the same Open MPI in the same place on all, and set gpufabr
 _FIREWALL = "Let the workers connect to the launcher on all ports above 1023, or name the interface: gpufabric_control_interface."
 #: Open MPI 4 names no signal where the rank had not called MPI_Init: what it returns is 128 and the signal.
 _A_RANK = r"process(?:es)? returned a non-zero exit code"
+#: What mpirun says of the rank that ended first, where a program handed on that another was ended by a signal.
+_EXITED = r"Process name: +\[\S+,(?P<rank>\d+)\] +Exit code: +(?:%s)\b"
 _DAEMON = r"(?:\S*/)?(?P<daemon>orted|prted)"
 
 ENTRIES = (
@@ -72,6 +74,7 @@ ENTRIES = (
             r"Host: +(?P<host>\S+) +Framework: +(?P<framework>\S+) +Component: +(?P<component>\S+)",
             lines=12,
         ),
+        sign("No components were able to be opened in the", r"Host: +(?P<host>\S+) +Framework: +\S+", lines=8),
     ),
     entry(
         "hostfile-unreadable",
@@ -415,6 +418,15 @@ ENTRIES = (
         statuses=(127, 1),
     ),
     entry(
+        "python-module-missing",
+        "[{python}|Python] has no module [{module}|that the program needs].",
+        "Install it for the interpreter that runs the program, on all hosts; for the cpu backend: apt-get install python3-mpi4py"
+        " python3-numpy (Debian, Ubuntu), dnf install python3-mpi4py-openmpi python3-numpy (RHEL and its kin). Or set"
+        " ansible_python_interpreter to one that has it.",
+        sign("No module named", r"gpufabric-cpu: (?P<host>\S+): No module named '?(?P<module>[\w.]+)"),
+        sign("No module named", r"(?:Error|python\S*): No module named '?(?P<module>[\w.]+)"),
+    ),
+    entry(
         "program-without-mpi",
         "[{program}|The program] was built without MPI: each rank would be a job of its own.",
         "Build nccl-tests with MPI=1 and MPI_HOME set to the Open MPI that mpirun is of.",
@@ -445,6 +457,7 @@ ENTRIES = (
         ),
         sign("Killed", r"srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)\S*: Killed"),
         sign("terminated normally, but", _A_RANK, lines=2, status=137),
+        sign("exited with non-zero status", _EXITED % "137", lines=5),
         primacy=EFFECT,
         statuses=(137,),
     ),
@@ -467,6 +480,7 @@ ENTRIES = (
         sign("Segmentation fault", r"srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)\S*: Segmentation fault"),
         sign("terminated normally, but", _A_RANK, lines=2, status=139),
         sign("terminated normally, but", _A_RANK, lines=2, status=134),
+        sign("exited with non-zero status", _EXITED % "132|134|136|139", lines=5),
         primacy=EFFECT,
         statuses=(139, 134),
     ),
@@ -486,6 +500,7 @@ ENTRIES = (
         ),
         sign("Caught signal", r"\[(?P<host>[^:\]\s]+):\d+[^\]]*\] Caught signal 7\b"),
         sign("terminated normally, but", _A_RANK, lines=2, status=135),
+        sign("exited with non-zero status", _EXITED % "135", lines=5),
         primacy=EFFECT,
         statuses=(135,),
     ),
@@ -499,6 +514,7 @@ ENTRIES = (
             lines=2,
         ),
         sign("terminated normally, but", _A_RANK, lines=2, status=143),
+        sign("exited with non-zero status", _EXITED % "129|130|143", lines=5),
         primacy=EFFECT,
         statuses=(143, 130),
     ),
@@ -523,11 +539,24 @@ ENTRIES = (
         primacy=ECHO + 35,
     ),
     entry(
+        "python-exception",
+        "A program in Python ended by an exception[: {reason}].",
+        "Look at the traceback in the error output.",
+        sign(
+            "Traceback (most recent call last)",
+            r"Traceback(?:.*\s(?P<reason>(?:[a-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception)\b(?:: .{1,120})?))?",
+            lines=30,
+        ),
+        primacy=ECHO + 70,
+        statuses=(1,),
+    ),
+    entry(
         "lost-connection",
         "mpirun lost the daemon there: the host, its network, or the daemon ended.",
         "See whether the host is up and what its log says; look for OOMKilled and restarts.",
         sign("lost communication with a remote daemon", r"Remote daemon ?: \S+ on node (?P<host>\S+)", lines=5),
-        sign("does not know how to route a message", r"target node: +(?P<host>\S+)", lines=5),
+        # It names a host that a message was for, not the one that is lost.
+        sign("does not know how to route a message"),
         primacy=ECHO + 8,
     ),
     entry(
@@ -568,21 +597,27 @@ ENTRIES = (
     ),
     entry(
         "not-run",
-        "The run ended before it came to this point.",
-        "Run it again.",
+        "The run ended[ at {current},] before it came to this point.",
+        "Run it again: what has finished is kept.",
         primacy=ECHO,
         found_by="mpi_run",
     ),
-    entry("stopped", "It was stopped before its end.", "Run it again.", primacy=ECHO, found_by="mpi_run"),
+    entry(
+        "stopped",
+        "It was stopped before its end.",
+        "Run it again: what has finished is kept.",
+        primacy=ECHO,
+        found_by="mpi_run",
+    ),
     entry(
         "not-started",
-        "mpirun itself could not be run.",
+        "mpirun itself could not be run[: {reason}].",
         "See that Open MPI is installed on the launcher; see gpufabric_mpi_prefix.",
         found_by="mpi_run",
     ),
     entry(
         "startup-timeout",
-        "Not all ranks had started in time.",
+        "[Only {started} of {ranks} ranks had started after {seconds} s|Not all ranks had started in time][: none on {missing}].",
         "See that the hosts that are missing can be reached by the run's ssh and by the control network; where they need longer to"
         " start, raise startup_timeout.",
         primacy=ECHO,
@@ -590,7 +625,7 @@ ENTRIES = (
     ),
     entry(
         "silence-timeout",
-        "It printed nothing for long and was ended.",
+        "It printed nothing for [{seconds} s|long] and was ended.",
         "Find out what it waits for: a rank that hangs, a link that lost data. NCCL_DEBUG=INFO says what was done last. Where a step"
         " may take so long, raise silence_timeout.",
         primacy=ECHO,
@@ -598,7 +633,7 @@ ENTRIES = (
     ),
     entry(
         "limit-reached",
-        "The run's time was over before this point could be started.",
+        "The run's time[, {seconds} s,] was over before this point could be started.",
         "Run it again, which takes up here, or raise limit_time.",
         severity="warning",
         primacy=ECHO,
@@ -606,35 +641,36 @@ ENTRIES = (
     ),
     entry(
         "orphaned",
-        "Nobody asked for the run for long, so it ended itself.",
-        "Run it again. Where nobody is to ask, raise orphan_timeout, or set it to 0.",
+        "Nobody asked for the run for [{seconds} s|long], so it ended itself.",
+        "Run it again: what has finished is kept. Where nobody is to ask, raise orphan_timeout, or set it to 0.",
         primacy=ECHO,
         found_by="mpi_run",
     ),
     entry(
         "processes-left",
-        "Nobody can say that no process of the run is left on the host.",
+        "Nobody can say that no process of the run is left on the host[: {reason}].",
         "See to that host; when it can be reached again, run_cleanup or the playbook gpufabric.nccl.teardown ends what is left.",
+        severity="warning",
         primacy=EFFECT,
         found_by="mpi_run",
     ),
     entry(
         "launcher-lost",
-        "The launcher does not answer any more.",
+        "The launcher does not answer any more[: {reason}].",
         "See to the launcher, then run it again: what has finished is kept where the launcher still has it.",
         primacy=EFFECT,
         found_by="mpi_run",
     ),
     entry(
         "runner-lost",
-        "The process that waited for the program on the launcher is gone.",
-        "Find out what ended it, such as the kernel for want of memory, or a restart; then run it again.",
+        "The process that waited for the program on the launcher is gone[: {said}].",
+        "Find out what ended it, such as the kernel for want of memory, or a restart; then run it again: what has finished is kept.",
         primacy=EFFECT,
         found_by="mpi_run",
     ),
     entry(
         "timeout",
-        "The program did not end in time[: within {seconds} s] and was ended.",
+        "It did not end [within {seconds} s|in time] and was ended[; no rank had started on {missing}].",
         "Give it more time (nccl_benchmark_timeout), or find out what it waits for: run it with NCCL_DEBUG=INFO, and mpi_preflight.",
         sign("The user-provided time limit for job execution", r"Timeout: (?P<seconds>\d+) seconds", lines=4),
         sign("DUE TO TIME LIMIT", r"(?:JOB|STEP) \S+ ON (?P<node>\S+) CANCELLED AT \S+ DUE TO TIME LIMIT"),

@@ -293,8 +293,9 @@ ENTRIES = (
     ),
     entry(
         "mpi-missing",
-        "The program was built without MPI, or with another MPI than mpirun's.",
-        "Build nccl-tests with MPI=1 and MPI_HOME set to the Open MPI that mpirun is of.",
+        "[The program was started {count} times on its own, not as {ranks} ranks of one run|The program was built without MPI, or with"
+        " another MPI than mpirun's].",
+        "Build nccl-tests with MPI=1 and MPI_HOME set to the Open MPI that mpirun is of; use the mpirun that belongs to it (gpufabric_mpi_prefix).",
         found_by=_PARSER,
     ),
     entry(
@@ -306,20 +307,20 @@ ENTRIES = (
     ),
     entry(
         "hosts-differ",
-        "Other hosts took part than were meant to.",
+        "[{what}|Other hosts took part than were meant to].",
         "See that mpirun was given the hostfile, that each host is in it with its slots, and that no two have the same host name. The"
         " numbers are not those of the hosts that were meant.",
         found_by=_PARSER,
     ),
     entry(
         "ranks-differ",
-        "Another number of ranks took part than was expected.",
+        "[{count} ranks took part, {ranks} were expected|Another number of ranks took part than was expected].",
         "Compare the slots of the hostfile and the number of processes with the program's options -t and -g.",
         found_by=_PARSER,
     ),
     entry(
         "ranks-unknown",
-        "The output lists no rank.",
+        "[None of the {ranks} ranks was seen to start|The output lists no rank].",
         "Read the output and the error output of the run: it ended before the program listed its devices.",
         primacy=ECHO,
         found_by=_PARSER,
@@ -370,7 +371,7 @@ ENTRIES = (
     entry(
         "output-unread",
         "The program ended well, but no result can be read from what it printed.",
-        "Read it; see whether it is an nccl-tests program.",
+        "Read it[, in {path}]; see whether it is an nccl-tests program.",
         found_by=_PARSER,
     ),
 )

@@ -47,6 +47,14 @@ ENTRIES = (
         found_by="mpi_hostfile",
     ),
     entry(
+        "name-stale",
+        "[{name}|The name of a host] still is another's: [it resolves to {addresses}, and not to {expected}|of an earlier pod of that"
+        " name].",
+        "Delete the old job fully, give each job a name of its own, wait longer than the DNS cache keeps records, or set use_expected"
+        " of mpi_hostfile.",
+        found_by="mpi_hostfile",
+    ),
+    entry(
         "connect-refused",
         "Nothing listens on [{address} port {port}|the port of ssh], or a firewall resets.",
         "Start sshd (run key_exchange again), or correct the port: ansible_port, key_exchange_port.",
@@ -96,8 +104,8 @@ ENTRIES = (
         "[{address} port {port}|sshd] ends connections before it says anything: too many at once, or not from here.",
         "Raise MaxStartups there (key_exchange's own sshd has 1024), and look into sshd's log: PerSourcePenalties,"
         " hosts.deny, or an sshd that fails when it starts a session.",
-        sign("exchange_identification: Connection closed by remote host"),
-        sign("exchange_identification: read: Connection reset by peer"),
+        sign("exchange_identification: Connection closed by remote host", kinds=_CLIENT),
+        sign("exchange_identification: read: Connection reset by peer", kinds=_CLIENT),
         sign("Connection reset by", r"^Connection reset by (?P<address>\S+) port (?P<port>\d+)\s*$", kinds=_CLIENT),
         sign("Connection closed by", r"^Connection closed by (?P<address>\S+) port (?P<port>\d+)\s*$", kinds=_CLIENT),
         primacy=EFFECT,
@@ -200,7 +208,7 @@ ENTRIES = (
     entry(
         "ssh-config-invalid",
         "[{path}|A file with settings of ssh or sshd] has a setting that this OpenSSH does not know[: {option}].",
-        "Take it out, or update OpenSSH; options of key_exchange_sshd_options are written into sshd's.",
+        "Take it out, or update OpenSSH; extra_options of sshd_instance (key_exchange_sshd_options) are written into sshd's.",
         sign("Bad configuration option", r"(?P<path>\S+?):? line \d+: Bad configuration option: (?P<option>\S+)"),
         sign("bad configuration options", r"(?P<path>\S+?): terminating, \d+ bad configuration options"),
         sign("open user config file", r"Can't open user config file (?P<path>\S+?): (?P<option>.+)"),
@@ -298,22 +306,31 @@ ENTRIES = (
         sign("pam_slurm", r"Access denied: user (?P<user>\S+) .*has no active jobs"),
     ),
     entry(
-        "ssh-shell",
-        "The login shell of [{user}|the account] runs no command.",
-        "Give the account a shell, and see that its profile prints nothing and does not exit where nobody is at a terminal.",
-        found_by="mpi_preflight, ssh_probe",
-    ),
-    entry(
         "ssh-session",
         "The login worked, and the session gave no answer[: it ended with exit status {status}].",
         "Log in by hand and look: the shell's profile may end it, or a limit (processes, memory) may be reached.",
         found_by="mpi_preflight, ssh_probe",
     ),
     entry(
+        "openssh-missing",
+        "[{program}|A program of OpenSSH] is not on this node.",
+        "Install it (Debian, Ubuntu: apt-get install [{debian}|openssh-server openssh-client]; RHEL and its kin: dnf install"
+        " [{rhel}|openssh-server openssh-clients]), in an image: RUN apt-get update && apt-get install -y"
+        " --no-install-recommends openssh-server openssh-client.",
+        found_by="sshd_instance",
+    ),
+    entry(
         "sshd-no-host-keys",
-        "sshd has no host keys.",
-        "Run ssh-keygen -A there; in an image, when the container starts, so that not all have the same.",
+        "sshd has no host keys that it can use[: {path}: {reason}].",
+        "Run ssh-keygen -A there; in an image, when the container starts, so that not all have the same. Remove those that are"
+        " damaged: sshd_instance makes its own anew.",
+        sign(
+            "Unable to load host key",
+            r"^Unable to load host key \"(?P<path>[^\"]+)\": (?P<reason>.+?) Unable to load host key.* no hostkeys available",
+            lines=7,
+        ),
         sign("no hostkeys available", r"no hostkeys available\s*-- exiting"),
+        primacy=EFFECT,
         statuses=(1, 255),
     ),
     entry(
@@ -365,15 +382,17 @@ ENTRIES = (
     ),
     entry(
         "sshd-port-taken",
-        "Another program has port [{port}|of sshd] already.",
-        "Take another: key_exchange_port: 0 takes a free one.",
-        sign("Address already in use", r"Bind to port (?P<port>\d+) on \S+ failed: Address already in use"),
+        "Another program has [port {port} of {address}|the port of sshd] already.",
+        "Take another; 0 takes a free one (port, key_exchange_port).",
+        sign(
+            "Address already in use", r"Bind to port (?P<port>\d+) on (?P<address>\S+) failed: Address already in use"
+        ),
         statuses=(255,),
     ),
     entry(
         "sshd-port-forbidden",
         "sshd may not listen on port [{port}|that it was given]: below 1024 only root may, and SELinux knows ssh's ports.",
-        "Take a port above 1023 (key_exchange_port: 0); with SELinux: semanage port -a -t ssh_port_t -p tcp PORT.",
+        "Take a port above 1023, or 0 (port, key_exchange_port); with SELinux: semanage port -a -t ssh_port_t -p tcp PORT.",
         sign("failed: Permission denied", r"Bind to port (?P<port>\d+) on \S+ failed: Permission denied"),
         statuses=(255,),
     ),
@@ -383,6 +402,20 @@ ENTRIES = (
         "Correct gpufabric_control_interface; run key_exchange again where the address has changed.",
         sign("assign requested address", r"Bind to port \d+ on (?P<address>\S+?) failed: Cannot assign requested"),
         statuses=(255,),
+    ),
+    entry(
+        "sshd-silent",
+        "sshd runs, and does not answer on its own host[: {address} port {port}][, for {seconds} s].",
+        "See what the host's own firewall does with what it sends to itself, and how busy it is; look into sshd's log.",
+        primacy=EFFECT,
+        found_by="sshd_instance",
+    ),
+    entry(
+        "sshd-ended",
+        "sshd ended instead of listening[, with exit status {status}].",
+        "Read what it said, and start it by hand: /usr/sbin/sshd -D -d -f FILE.",
+        primacy=EFFECT,
+        found_by="sshd_instance",
     ),
     entry(
         "env-not-accepted",

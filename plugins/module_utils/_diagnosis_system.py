@@ -31,6 +31,7 @@ ENTRIES = (
         "Raise the memory limit, or end other programs; take smaller sizes (nccl_benchmark_max_bytes).",
         sign("std::bad_alloc"),
         sign("Cannot allocate memory"),
+        sign("MemoryError", r"^(?:[\w.]+\.\w*)?MemoryError\b"),
         primacy=EFFECT,
     ),
     entry(
@@ -80,6 +81,7 @@ ENTRIES = (
             lines=5,
         ),
         sign("Read-only file system"),
+        sign("cannot be made, because", r"^run_dir: (?P<path>\S+) cannot be made, because"),
         found_by="mpi_preflight",
     ),
     entry(

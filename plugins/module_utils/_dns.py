@@ -19,8 +19,11 @@ import dataclasses
 import ipaddress
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import NO_ANSWER, cluster_labels
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube_problems import answer_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problems_text import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import is_ready, pod_problems
 
 Object = t.Mapping[str, t.Any]
@@ -156,15 +159,8 @@ def find_dns_problems(failure: Object, lookups: Object, namespace: str, cluster_
         if objects is None:
             said = (lookups.get(kind) or {}).get("msg") or "they were not asked for"
             what = kind if kind.endswith("s") else f"{kind}s"
-            problems[
-                Problem(
-                    "dns-not-looked-at",
-                    "warning",
-                    f"The {what} of namespace {namespace} could not be looked at, so the cause may be there.",
-                    f"Let the user get and list {what.lower()}, or have somebody see: kubectl get {what.lower()} -n {namespace}.",
-                    evidence=str(said).strip(),
-                )
-            ] = None
+            facts = {"kinds": what, "namespace": namespace}
+            problems[problem("dns-not-looked-at", None, answer_of(str(said)), **facts)] = None
     return list(problems)
 
 
@@ -183,13 +179,7 @@ def _unresolved_problems(cluster: _Cluster, name: str, failure: Object) -> t.Ite
     service = labels[1]
     if len(labels) > 3 or (len(labels) == 3 and labels[2] != cluster.namespace):
         other = ".".join(labels[2:])
-        yield Problem(
-            "dns-other-namespace",
-            "error",
-            f"The name is of namespace {other}, the pods were looked for in namespace {cluster.namespace}.",
-            "Correct the hostfile, or set gpufabric_namespace.",
-            name,
-        )
+        yield problem("dns-other-namespace", name, other=other, namespace=cluster.namespace)
         return
     refused = _service_problem(cluster, service)
     if refused:
@@ -209,12 +199,8 @@ def _unresolved_problems(cluster: _Cluster, name: str, failure: Object) -> t.Ite
 
 def _bare_name(cluster: _Cluster, name: str, pod: Object | None) -> Problem:
     subdomain = pod["spec"].get("subdomain") if pod else None
-    if subdomain:
-        cure = f"Write {name}.{subdomain}.{cluster.namespace}.svc in the hostfile."
-    else:
-        cure = "Give the pod a hostname and a subdomain that is the name of a headless Service, and write"
-        cure += " POD.SERVICE.NAMESPACE.svc in the hostfile."
-    return Problem("dns-bare-name", "error", "The cluster's DNS has no pod under its bare name.", cure, name)
+    full = {"full": f"{name}.{subdomain}.{cluster.namespace}.svc"} if subdomain else {}
+    return problem("dns-bare-name", name, **full)
 
 
 def _service_problem(cluster: _Cluster, name: str) -> Problem | None:
@@ -223,37 +209,20 @@ def _service_problem(cluster: _Cluster, name: str) -> Problem | None:
         return None
     service = cluster.services.get(name)
     if service is None:
-        return Problem(
-            "dns-no-service",
-            "error",
-            f"There is no Service {name} in namespace {cluster.namespace}.",
-            "Create it, headless (clusterIP: None), with a selector that takes the worker pods. Where the MPI Operator is to"
-            " make it: see kubectl describe mpijob; cleanPodPolicy must leave it. Or write the names of another Service.",
-            evidence=f"Services there: {_listing(cluster.services)}",
-        )
+        there = f"Services there: {_listing(cluster.services)}"
+        return problem("dns-no-service", None, there, service=name, namespace=cluster.namespace)
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return _not_headless(service)
     if cluster.pods is None and cluster.endpoints is not None and not cluster.endpoint_texts(name):
-        return Problem(
-            "dns-no-endpoints",
-            "error",
-            f"The Service {name} has no endpoints.",
-            "See whether its selector takes the worker pods, and whether they are ready: kubectl get pods --show-labels.",
-            evidence=f"selector: {_pairs(spec.get('selector') or {})}",
-        )
+        return problem("dns-no-endpoints", None, f"selector: {_pairs(spec.get('selector') or {})}", service=name)
     return None
 
 
 def _not_headless(service: Object) -> Problem:
     spec = service["spec"]
-    return Problem(
-        "dns-service-not-headless",
-        "error",
-        f"The Service {service['metadata']['name']} is not headless, so DNS has its own address, and none for its pods for sure.",
-        "Delete it and create it with clusterIP: None; that cannot be changed later.",
-        evidence=f"type {spec.get('type') or 'ClusterIP'}, clusterIP {spec.get('clusterIP') or 'not set'}",
-    )
+    seen = f"type {spec.get('type') or 'ClusterIP'}, clusterIP {spec.get('clusterIP') or 'not set'}"
+    return problem("dns-service-not-headless", None, seen, service=service["metadata"]["name"])
 
 
 def _pod_problems(
@@ -261,95 +230,55 @@ def _pod_problems(
 ) -> t.Iterator[Problem]:
     """What is wrong with a pod, or with the Service as far as this pod is concerned. ``hostname``: the name's first part."""
 
-    def problem(identity: str, cause: str, cure: str, evidence: str = "") -> Problem:
-        return Problem(identity, "error", cause, cure, name, evidence)
-
     endpoints = f"endpoints of {service_name}: {_listing(cluster.endpoint_texts(service_name))}"
     if cluster.pods is None:
         if cluster.endpoints is not None and not _has_name(cluster.endpoints.get(service_name), hostname):
-            yield problem(
-                "dns-no-endpoint",
-                f"The Service {service_name} has no endpoint of that name.",
-                "See whether the pod is there, is ready, and has that hostname and subdomain.",
-                endpoints,
-            )
+            yield problem("dns-no-endpoint", name, endpoints, service=service_name)
         return
     if pod is None:
         names = _listing(item["metadata"]["name"] for item in cluster.pods)
-        yield problem(
-            "dns-no-pod",
-            f"There is no such pod in namespace {cluster.namespace}.",
-            "Correct the hostfile, or see why the pod was not created: kubectl get events.",
-            f"pods there: {names}",
-        )
+        yield problem("dns-no-pod", name, f"pods there: {names}", namespace=cluster.namespace)
         return
     service = (cluster.services or {}).get(service_name)
-    wrong = list(_pod_settings(problem, service_name, service, hostname, pod))
+    wrong = list(_pod_settings(name, service_name, service, hostname, pod))
     if wrong:
         yield from wrong
         return
     status = pod["status"]
     if _is_over(pod):
-        state = "is being deleted" if pod["metadata"].get("deletionTimestamp") else f"has ended ({status['phase']})"
-        yield problem(
-            "dns-pod-ended", f"The pod {state}, and DNS drops such pods.", "Run the job anew.", _condition_text(pod)
-        )
+        state = "being deleted" if pod["metadata"].get("deletionTimestamp") else status["phase"]
+        yield problem("dns-pod-ended", name, _condition_text(pod), state=state)
         return
-    if not is_ready(pod) and not (service and service["spec"].get("publishNotReadyAddresses")):
-        cure = "Mend what keeps it from that"
-        if status.get("podIP"):
-            cure += (
-                "; names of pods that are not ready yet resolve where the Service has publishNotReadyAddresses: true"
-            )
-        yield problem(
-            "dns-pod-not-ready", "The pod is not ready, and DNS has ready pods only.", f"{cure}.", _condition_text(pod)
-        )
-        return
-    if not status.get("podIP"):
-        yield problem(
-            "dns-pod-not-ready", "The pod has no address yet.", "Mend what keeps it from that.", _condition_text(pod)
-        )
+    published = service and service["spec"].get("publishNotReadyAddresses")
+    if not status.get("podIP") or (not is_ready(pod) and not published):
+        address = "" if status.get("podIP") else "no address yet; "
+        yield problem("dns-pod-not-ready", name, f"{address}{_condition_text(pod)}")
         return
     entries = _endpoint_entries((cluster.endpoints or {}).get(service_name), "addresses")
     if cluster.endpoints is not None and not any(
         entry["ip"] == status["podIP"] and entry.get("hostname") == hostname for entry in entries
     ):
-        cure = f"See whether the cluster's controllers work: kubectl describe endpoints {service_name}."
-        if service and not service["spec"].get("selector"):
-            cure = "The Service has no selector: give it one, or add the pod's address and hostname to the Endpoints."
-        cause = f"The pod is not among the ready endpoints of the Service {service_name}."
-        yield problem("dns-no-endpoint", cause, cure, f"pod: {status['podIP']}; {endpoints}")
+        bare = "; the Service has no selector" if service and not service["spec"].get("selector") else ""
+        yield problem("dns-no-endpoint", name, f"pod: {status['podIP']}; {endpoints}{bare}", service=service_name)
 
 
 def _pod_settings(
-    problem: t.Callable[..., Problem], service_name: str, service: Object | None, hostname: str, pod: Object
+    name: str, service_name: str, service: Object | None, hostname: str, pod: Object
 ) -> t.Iterator[Problem]:
     subdomain = pod["spec"].get("subdomain")
     if subdomain != service_name:
-        yield problem(
-            "dns-pod-subdomain",
-            f"The pod's subdomain is {subdomain or 'not set'}, and must be the Service's name, {service_name}.",
-            f"Create the pod with subdomain: {service_name}; or write the names of the Service that has its subdomain's name.",
-        )
+        yield problem("dns-pod-subdomain", name, subdomain=subdomain or "not set", service=service_name)
     if pod["spec"].get("hostname") != hostname:
-        yield problem(
-            "dns-pod-hostname",
-            "The pod's hostname is not what its name in the hostfile begins with, and without one DNS has no name for it.",
-            "Create the pod with that hostname; a StatefulSet does so by itself.",
-            f"hostname: {pod['spec'].get('hostname') or 'not set'}, pod: {pod['metadata']['name']}",
-        )
+        seen = f"hostname: {pod['spec'].get('hostname') or 'not set'}, pod: {pod['metadata']['name']}"
+        yield problem("dns-pod-hostname", name, seen)
     if service and service["spec"].get("selector"):
         labels = pod["metadata"].get("labels") or {}
         wanted = service["spec"]["selector"]
         differing = [key for key in wanted if labels.get(key) != wanted[key]]
         if differing:
             differences = ", ".join(f"{key} is {labels.get(key, 'not set')}, wanted {wanted[key]}" for key in differing)
-            yield problem(
-                "dns-selector",
-                f"The selector of the Service {service_name} does not take the pod: {differences}.",
-                "Correct the Service's selector, or the pod's labels.",
-                f"selector: {_pairs(wanted)}; pod: {_pairs(labels)}",
-            )
+            seen = f"selector: {_pairs(wanted)}; pod: {_pairs(labels)}"
+            yield problem("dns-selector", name, seen, service=service_name, differences=differences)
 
 
 def _has_name(endpoints: Object | None, hostname: str) -> bool:
@@ -377,45 +306,19 @@ def _resolver_problem(cluster: _Cluster, name: str, short: str, failure: Object)
     config = parse_resolv_conf(text) if text is not None else None
     evidence = "\n".join(item for item in (said, str(config or "")) if item)
 
-    def problem(identity: str, cause: str, cure: str) -> Problem:
-        return Problem(identity, "error", cause, cure, name, evidence)
-
-    policy = "dnsPolicy ClusterFirst (with hostNetwork: ClusterFirstWithHostNet)"
     if config is not None:
         if not config.nameservers:
-            return problem(
-                "dns-no-nameserver", "The launcher has no name server.", f"Create the launcher with {policy}."
-            )
+            return problem("dns-no-nameserver", name, evidence)
         if full not in {item.rstrip(".") for entry in tried for item in config.completions(entry)}:
-            cure = f"Set rewrite_fqdn to auto or true, or write {full}"
-            if not name.endswith(".svc"):
-                cure = f"Write {short}.svc in the hostfile, which mpi_hostfile completes"
-            return problem(
-                "dns-search-domain",
-                "The launcher's search domains do not complete the name to the one that the cluster has.",
-                f"{cure}; or create the launcher with {policy}.",
-            )
+            # What does not end so is not completed by mpi_hostfile.
+            written = full if name.endswith(".svc") else f"{short}.svc"
+            return problem("dns-search-domain", name, evidence, full=written)
         local = [item for item in config.nameservers if _is_loopback(item)]
         if len(local) == len(config.nameservers):
-            return problem(
-                "dns-own-nameserver",
-                "The launcher asks a name server of its own machine, not the cluster's.",
-                f"Create the launcher with {policy}.",
-            )
+            return problem("dns-own-nameserver", name, evidence)
     if any(NO_ANSWER in errors.get(item, "") or "emporary failure" in errors.get(item, "") for item in tried):
-        return problem(
-            "dns-server-silent",
-            "The name server does not answer, or refuses to.",
-            "See whether the cluster's DNS runs (its pods, often k8s-app=kube-dns in kube-system, and their log), and whether"
-            " a NetworkPolicy keeps the launcher from port 53.",
-        )
-    return problem(
-        "dns-cached",
-        "As far as could be looked at the cluster has what the name needs, and the name server still says that there is"
-        " none. It may keep an earlier answer, as a rule for 30 s.",
-        "Wait longer (timeout), or begin later, once the pods are ready; restart the cluster's DNS pods if it stays."
-        " With expected and use_expected the hostfile needs no DNS.",
-    )
+        return problem("dns-server-silent", name, evidence)
+    return problem("dns-cached", name, evidence)
 
 
 def _is_loopback(address: str) -> bool:
@@ -435,44 +338,20 @@ def _stale_problem(cluster: _Cluster, entry: Object, failure: Object) -> Problem
     owners = "; ".join(f"{item} is {cluster.owner(item)}" for item in addresses)
     evidence = f"{name} is {shown}, the pod has {expected}; {owners}"
 
-    def problem(identity: str, cause: str, cure: str, more: str = "") -> Problem:
-        return Problem(identity, "error", cause, cure, name, evidence + more)
-
     in_file = parse_hosts_file((failure.get("evidence") or {}).get("/etc/hosts") or "")
     written = [item for key in (name, name.rstrip("."), labels[0]) for item in in_file.get(key.lower(), ())]
     if set(addresses) & set(written):
-        return problem(
-            "dns-hosts-file",
-            "The launcher's /etc/hosts has another address for the name than the pod has.",
-            "Take the entry out of it, or out of the launcher's hostAliases.",
-        )
+        return problem("dns-hosts-file", name, evidence)
     if pod is not None and pod["status"].get("podIP") in addresses and not _is_over(pod):
-        return problem(
-            "dns-pod-replaced",
-            "The pod was replaced since its address was asked for, and the name is that of the new one.",
-            "Run again, and see why the pod was replaced: kubectl get events.",
-        )
-    cure = (
-        "Delete the old job fully, with its Service, before the next of that name, or give each job a name of its own. Until"
-        " the record goes, use_expected takes the addresses as the cluster has them."
-    )
+        return problem("dns-pod-replaced", name, evidence)
+    if cluster.endpoints:
+        evidence += f"; endpoints of {service}: {_listing(cluster.endpoint_texts(service or ''))}"
     endpoints = (cluster.endpoints or {}).get(service or "")
-    held = [item["ip"] for item in _endpoint_entries(endpoints, "addresses") if item["ip"] in addresses]
-    if held:
+    if any(item["ip"] in addresses for item in _endpoint_entries(endpoints, "addresses")):
         has_selector = ((cluster.services or {}).get(service or "") or {}).get("spec", {}).get("selector")
-        who = "" if has_selector else " The Service has no selector, so nobody corrects them: do so, or delete them."
-        return problem(
-            "dns-stale-endpoint",
-            f"The endpoints of the Service {service} still have the address of an earlier pod of the same name.",
-            cure + who,
-            f"; endpoints of {service}: {_listing(cluster.endpoint_texts(service or ''))}",
-        )
-    return problem(
-        "dns-stale-record",
-        "The name server still has the address of an earlier pod of the same name.",
-        "Wait longer than it keeps records, as a rule 30 s (timeout). " + cure,
-        f"; endpoints of {service}: {_listing(cluster.endpoint_texts(service or ''))}" if cluster.endpoints else "",
-    )
+        bare = "" if has_selector else "; the Service has no selector"
+        return problem("dns-stale-endpoint", name, evidence + bare, service=service)
+    return problem("dns-stale-record", name, evidence)
 
 
 def _pairs(labels: Object) -> str:
@@ -486,17 +365,9 @@ def _listing(items: t.Iterable[str]) -> str:
 
 
 def dns_report(failure: Object, lookups: Object, namespace: str, cluster_domain: str) -> dict[str, t.Any]:
-    """``problems``, as entries of a result document, and ``text``: them and what they were found from, for people."""
-    problems = find_dns_problems(failure, lookups, namespace, cluster_domain)
-    same: dict[tuple[str, str, str], list[Problem]] = {}
-    for problem in problems:
-        same.setdefault((problem.id, problem.cause, problem.cure), []).append(problem)
-    texts = [failure["msg"]]
-    for (_id, cause, cure), entries in same.items():
-        hosts = [entry.host for entry in entries if entry.host]
-        texts.append(f"{_listing(hosts)}: {cause} {cure}" if hosts else f"{cause} {cure}")
-        seen = dict.fromkeys(line for entry in entries for line in entry.evidence.splitlines())
-        texts += [f"    {line}" for line in list(seen)[:_SHOWN]]
+    """``problems``, as entries of a result document, ``seen``: what they were found from, and ``text``: both, for people."""
+    entries = [item.as_dict() for item in find_dns_problems(failure, lookups, namespace, cluster_domain)]
+    seen = [failure["msg"]]
     names = [*(failure.get("unresolved") or ()), *(entry["name"] for entry in failure.get("stale") or ())]
     services = dict.fromkeys(
         labels[1] for labels in (cluster_labels(name, cluster_domain) for name in names) if labels[1:]
@@ -504,8 +375,8 @@ def dns_report(failure: Object, lookups: Object, namespace: str, cluster_domain:
     endpoints = _objects(lookups.get("Endpoints"))
     if endpoints is not None:
         by_name = {item["metadata"]["name"]: item for item in endpoints}
-        texts.append(f"--- Endpoints in namespace {namespace} ---")
-        texts += [f"{name}: {_listing(_endpoint_texts(by_name.get(name)))}" for name in services] or ["none"]
+        seen.append(f"--- Endpoints in namespace {namespace} ---")
+        seen += [f"{name}: {_listing(_endpoint_texts(by_name.get(name)))}" for name in services] or ["none"]
     for path, text in (failure.get("evidence") or {}).items():
-        texts += [f"--- {path} ---", text.rstrip("\n")]
-    return {"problems": [problem.as_dict() for problem in problems], "text": "\n".join(texts)}
+        seen += [f"--- {path} ---", text.rstrip("\n")]
+    return {"problems": entries, "seen": "\n".join(seen), "text": "\n".join([problems_text(entries), *seen])}

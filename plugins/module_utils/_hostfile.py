@@ -242,13 +242,15 @@ class Resolution:
     """What came of looking names up, by host.
 
     ``found``: the name that resolves and its addresses. ``stale``: the same where the expected address is not among
-    them. ``errors``: by each name that was tried last and has no address, why not. ``waited``: seconds.
+    them. ``errors``: by each name that was tried last and has no address, why not. ``waited``: seconds. ``late``: after how
+    many seconds those resolved that did not at once.
     """
 
     found: dict[str, tuple[str, list[str]]] = dataclasses.field(default_factory=dict)
     stale: dict[str, tuple[str, list[str]]] = dataclasses.field(default_factory=dict)
     errors: dict[str, str] = dataclasses.field(default_factory=dict)
     waited: float = 0.0
+    late: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 class Resolver:
@@ -270,8 +272,10 @@ class Resolver:
         while True:
             open_names = [name for host, names in wanted.items() if host not in result.found for name in names]
             remaining = self.timeout - (time.monotonic() - begin)
-            answers, result.errors = self._lookup_all(open_names, max(remaining, 1.0))
-            result.stale = {}
+            answers, errors = self._lookup_all(open_names, max(remaining, 1.0))
+            before, result.stale = result.stale, {}
+            again = result.waited > 0
+            result.waited = time.monotonic() - begin
             for host, names in wanted.items():
                 if host in result.found:
                     continue
@@ -279,9 +283,17 @@ class Resolver:
                 right = [entry for entry in resolved if expected.get(host, entry[1][0]) in entry[1]]
                 if right:
                     result.found[host] = right[0]
+                    if again:
+                        result.late[host] = result.waited
                 elif resolved:
                     result.stale[host] = resolved[0]
-            result.waited = time.monotonic() - begin
+                elif host in before and all(errors[name] == NO_ANSWER for name in names):
+                    # Time was up before a name server answered again.
+                    result.stale[host] = before[host]
+            # As above: what it has answered before is more than that.
+            result.errors = {
+                name: result.errors.get(name, error) if error == NO_ANSWER else error for name, error in errors.items()
+            }
             if len(result.found) == len(wanted) or result.waited + self.interval > self.timeout:
                 return result
             time.sleep(self.interval)
@@ -349,8 +361,8 @@ def resolve_hosts(
     cluster_domain: str,
     control: ControlNetwork | None,
     expected: t.Mapping[str, str],
-) -> tuple[list[tuple[Host, str, str]], float]:
-    """For each host its name as it resolves and its numeric address; and the seconds waited.
+) -> tuple[list[tuple[Host, str, str]], Resolution]:
+    """For each host its name as it resolves and its numeric address; and what came of looking the names up.
 
     ``expected``: the address that a name must have, by host. Raises UnresolvedNames where a name does not resolve in
     time, or not to that; NodeError where one has no usable address, or has the address of another.
@@ -379,7 +391,7 @@ def resolve_hosts(
                 f"{other} and {host.name} have the same address {address}; each host once, with all its slots"
             )
         resolved.append((host, name, address))
-    return resolved, answer.waited
+    return resolved, answer
 
 
 class UnresolvedNames(NodeError):

@@ -60,13 +60,15 @@ def new_state(
     inside_limit: float | None = None,
     tolerance_percent: float = 15.0,
     domains: t.Mapping[str, str] | None = None,
+    unreachable: t.Mapping[str, str] | None = None,
 ) -> dict[str, t.Any]:
     """Nothing is known yet of ``nodes``.
 
     ``domains``: the rack, leaf switch or NVLink domain of each node, so that a bad path between two of them is told as such.
     ``screens``: of the adaptive mode, None for as many as meet every pair. ``limit`` and ``inside_limit``: the least good bus
     bandwidth of several nodes and of one alone, in GB/s; without one it is the ninth decile of the screens of about as many
-    nodes, less ``tolerance_percent``: where a fault is in nearly all groups, only a limit tells it. Raises OptionError.
+    nodes, less ``tolerance_percent``: where a fault is in nearly all groups, only a limit tells it. ``unreachable``: nodes that
+    nothing can be run on, and why. Raises OptionError.
     """
     nodes = list(nodes)
     if not nodes or len(set(nodes)) < len(nodes) or not all(isinstance(node, str) and node for node in nodes):
@@ -83,7 +85,8 @@ def new_state(
         raise OptionError("tolerance_percent", tolerance_percent, "a number above 0 and below 100")
     if domains is not None and set(domains) != set(nodes):
         raise OptionError("domains", dict(domains), "the name of a domain for each of the nodes, and no other")
-    if mode == "adaptive" and len(nodes) < 4:
+    unreachable = dict(unreachable or {})
+    if mode == "adaptive" and len(set(nodes) - set(unreachable)) < 4:
         # They would be one group, with nothing to compare it with.
         mode = "pairs"
     stages: list[t.Any] = ["inside"] if inside == "all" or mode == "nodes" else []
@@ -102,6 +105,7 @@ def new_state(
         "tolerance_percent": float(tolerance_percent),
         "stages": stages,
         "every_pair": len(stages) > _prime_of(len(nodes)) if mode == "adaptive" else mode == "pairs",
+        "unreachable": unreachable,
         "stage": 0,
         "round": 0,
         "tests": [],
@@ -116,8 +120,9 @@ def plan_round(state: State) -> list[list[str]]:
 def observe(state: State, results: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
     """The state after the round that plan_round planned.
 
-    Each of ``results`` has ``nodes``, ``value`` (GB/s, None where the benchmark failed) and, where the launch named them,
-    ``unreachable`` nodes. A group without a result counts as failed. Raises GpufabricError for a group that was not planned.
+    Each of ``results`` has ``nodes``, ``value`` (GB/s, None where the benchmark failed), in words the ``reason`` for that and, where
+    the launch named them, ``unreachable`` nodes. A group without a result counts as failed. Raises GpufabricError for a group
+    that was not planned.
     """
     groups, stage, screen = _plan(state)
     found = {frozenset(result["nodes"]): result for result in results}
@@ -139,6 +144,7 @@ def observe(state: State, results: t.Sequence[t.Mapping[str, t.Any]]) -> dict[st
                 "screen": screen,
                 "nodes": group,
                 "value": value,
+                "reason": result.get("reason") if value is None else None,
                 "unreachable": named,
             }
         )
@@ -153,6 +159,24 @@ def run(state: State, measure: t.Callable[[t.Sequence[str]], float | None]) -> d
         result = observe(result, [{"nodes": group, "value": measure(group)} for group in groups])
         groups = plan_round(result)
     return result
+
+
+def last_round(state: State) -> tuple[list[list[str]], dict[str, list[list[str]]]]:
+    """The groups of the round before, and those of them that were ``slow``, that ``failed``, and that were ``to be tried again``."""
+    known = _Knowledge(state)
+    groups: list[list[str]] = []
+    counted: dict[str, list[list[str]]] = {"slow": [], "failed": [], "to be tried again": []}
+    for test in state["tests"]:
+        if test["round"] != state["round"]:
+            continue
+        groups.append(test["nodes"])
+        if test["value"] is None:
+            counted["failed"].append(test["nodes"])
+        elif test["value"] < known.limit_of(len(test["nodes"])):
+            counted["slow"].append(test["nodes"])
+        elif known.outcomes[frozenset(test["nodes"])] is None:
+            counted["to be tried again"].append(test["nodes"])
+    return groups, counted
 
 
 def verdict(state: State) -> dict[str, t.Any]:
@@ -219,10 +243,17 @@ class _Knowledge:
         self.state = state
         self.position = {node: number for number, node in enumerate(state["nodes"])}
         self.values: dict[Group, list[float | None]] = {}
-        named: set[str] = set()
+        #: Why nodes cannot be reached.
+        self.unreachable: dict[str, str] = dict(state["unreachable"])
+        #: Why groups failed, the last time.
+        self.reasons: dict[Group, str] = {}
         for test in state["tests"]:
-            self.values.setdefault(frozenset(test["nodes"]), []).append(test["value"])
-            named.update(test["unreachable"])
+            group = frozenset(test["nodes"])
+            self.values.setdefault(group, []).append(test["value"])
+            if test["reason"]:
+                self.reasons[group] = test["reason"]
+            for node in test["unreachable"]:
+                self.unreachable.setdefault(node, test["reason"] or "the launch named it")
         self._limits: dict[int, float] = {}
         # Those that look for a reason are mostly slow, and would pull the limit down.
         self._ranked: list[tuple[int, float]] = [
@@ -233,14 +264,9 @@ class _Knowledge:
         self.outcomes = {group: self._outcome(group) for group in self.values}
         alone = {next(iter(group)): group for group in self.values if len(group) == 1}
         self.alone = {node: self.outcomes[group] for node, group in alone.items()}
-        self.unreachable = named | {
-            node
-            for node, group in alone.items()
-            if len(self.values[group]) > 1 and all(value is None for value in self.values[group])
-        }
-        self.slow_inside = {node for node, outcome in self.alone.items() if outcome is False} - self.unreachable
+        self.slow_inside = {node for node, outcome in self.alone.items() if outcome is False}
         #: Nodes that are not to be in any group any more.
-        self.out = self.unreachable | self.slow_inside
+        self.out = set(self.unreachable) | self.slow_inside
         passed = [group for group, outcome in self.outcomes.items() if outcome and len(group) > 1]
         self.good = set().union(*passed) - self.out
         self._meetings: dict[str, set[int]] = {}
@@ -344,7 +370,8 @@ class _Knowledge:
         """A test in words."""
         values = ["failed" if value is None else f"{value:.4g} GB/s" for value in self.values[group]]
         limit = self.limit_of(len(group))
-        return f"{_listed(self.ordered(group))}: {', '.join(values)} (limit {limit:.4g} GB/s)"
+        reason = f"; {self.reasons[group]}" if group in self.reasons else ""
+        return f"{_listed(self.ordered(group))}: {', '.join(values)} (limit {limit:.4g} GB/s){reason}"
 
 
 class _Round:
@@ -391,6 +418,10 @@ def _plan(state: State) -> tuple[list[list[str]], int, bool]:
         stage += 1
         if groups:
             return groups, stage, True
+    if state["mode"] != "nodes":
+        _plan_rest(known, planned)
+        if planned.groups:
+            return planned.groups, stage, False
     if state["inside"] == "bad":
         untried = [node for node in known.ordered(known.bad) if node not in known.alone]
         if untried:
@@ -403,7 +434,7 @@ def _stage_groups(known: _Knowledge, stage: str | int) -> list[list[str]]:
     domains = known.state["domains"]
     nodes = sorted(known.state["nodes"], key=lambda node: domains.get(node, ""))
     if stage == "inside":
-        return [[node] for node in nodes]
+        return [[node] for node in nodes if node not in known.out]
     if known.state["mode"] == "pairs":
         pairs = pair_groups(nodes, int(stage))
         return [pair for pair in pairs if not known.out & set(pair)]
@@ -428,9 +459,9 @@ def _plan_answers(known: _Knowledge, planned: _Round) -> None:
             rest = frozenset(test["nodes"]) - useless
             if test["screen"] and 1 < len(rest) < len(test["nodes"]):
                 planned.add(rest)
-    asked = known.open_questions()
     parts: list[tuple[list[str], Group]] = []
     alike: set[str] = set()
+    asked = known.open_questions()
     for group in asked:
         suspects = known.ordered(group - known.good)
         if not suspects:
@@ -448,6 +479,20 @@ def _plan_answers(known: _Knowledge, planned: _Round) -> None:
     for pair in itertools.combinations(known.ordered(alike), 2):
         planned.add(pair)
     _plan_parts(known, planned, parts)
+
+
+def _plan_rest(known: _Knowledge, planned: _Round) -> None:
+    """Nodes that were only in groups with a fault, or with one that could not be reached, together with good ones."""
+    rest = known.ordered(set(known.state["nodes"]) - known.good - known.bad - known.out)
+    if not known.good - known.bad:
+        for pair in itertools.combinations(rest, 2):
+            planned.add(pair)
+        return
+    doubted = [node for node in rest if any(node in group for group in known.failed)]
+    others = [node for node in rest if node not in doubted]
+    most = _prime_of(len(known.state["nodes"])) - 1
+    parts = [[node] for node in doubted] + [others[start : start + most] for start in range(0, len(others), most)]
+    _plan_parts(known, planned, [(part, frozenset()) for part in parts])
 
 
 def _plan_parts(known: _Knowledge, planned: _Round, parts: t.Sequence[tuple[list[str], Group]]) -> None:
@@ -492,6 +537,7 @@ def _node_entry(known: _Knowledge, node: str) -> dict[str, t.Any]:
     links = [link for link in known.bad_links if node in link]
     if node in known.unreachable:
         result["verdict"] = "unreachable"
+        evidence.append(known.unreachable[node])
     elif node in known.slow_inside:
         result.update(verdict="bad", where="inside")
     elif node in known.bad:

@@ -80,9 +80,12 @@ Subsystem sftp internal-sftp
 
 # The shell stays process 1, because it reaps every orphan, which sshd does not in all its versions; and sshd stays
 # in its foreground, because in its background all that a session starts would ignore SIGINT. Without PAM, sshd
-# refuses an account whose password is locked. The node ends when its sshd ends.
+# refuses an account whose password is locked. The node ends when its sshd ends. Bash reads ~/.bashrc in each ssh
+# session, and in each rank that is a shell: this machine's may start programs there that take long, or that leave
+# locks behind where they are killed (pyenv does both).
 _INIT = """\
 mkdir -p -m 0755 /run/sshd
+echo "# Of a local node." > ~root/.bashrc
 case $(getent shadow root) in "root:!"*) usermod -p "*" root ;; esac
 "$0" "$@"
 exit
@@ -364,12 +367,18 @@ def error_line(text: str) -> str:
     return (errors or lines or ["it gives no reason"])[-1].replace("Error: ", "", 1)
 
 
-def call(argv: t.Sequence[str], timeout: float = 120) -> str:
-    """The output of a program. Raises NodeError with its reason where it fails, is missing or does not end."""
+def call(argv: t.Sequence[str], timeout: float = 120, attempts: int = 1) -> str:
+    """The output of a program. Raises NodeError with its reason where it fails, is missing or does not end.
+
+    ``attempts``: how often to call it, with a second between, where it may fail once and then succeed.
+    """
     done = run(argv, timeout, {**os.environ, "LC_ALL": "C"})
-    if done.returncode != 0:
+    if done.returncode == 0:
+        return done.stdout
+    if attempts == 1:
         raise NodeError(f"{os.path.basename(argv[0])} {argv[1]}: {error_line(done.stderr)}")
-    return done.stdout
+    time.sleep(1)
+    return call(argv, timeout, attempts - 1)
 
 
 class Cgroups:
@@ -496,7 +505,8 @@ class LocalNodes:
 
     def _remove_containers(self, podman: str, names: t.Sequence[str]) -> None:
         if names:
-            call([podman, "rm", "--force", "--ignore", "--time=0", *names])
+            # crun fails at times where processes of a container are still ending.
+            call([podman, "rm", "--force", "--ignore", "--time=0", *names], attempts=5)
 
     def _public_key(self, private_key: str) -> str | None:
         """A key that can be used: its public half, where both halves are there."""

@@ -13,6 +13,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
 
 _WORD = "gpufabric-rank"
@@ -22,11 +23,6 @@ _STARTER = f'echo "{_WORD} $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_SIZE $(uname -
 _MARK = re.compile(rf"{_WORD} (\d{{1,9}}) (\d{{1,9}}) (\S+)(?: \S+ \d+ (\S+) \d+)?[ \t]*(?:\r?\n|\Z)")
 #: Characters of an unfinished line that are kept.
 _LONGEST = 4096
-
-_HOSTFILE_CURE = (
-    "See that mpirun was given the hostfile, that each host is in it with its slots, and that no two have the same host name."
-    " The numbers are not those of the hosts that were meant."
-)
 
 
 def started(program: t.Sequence[str]) -> list[str]:
@@ -123,46 +119,27 @@ def placement_problems(
     placed = ", ".join(f"{count} on {host}" for host, count in list(seen.items())[:8])
     evidence = f"ranks started: {placed or 'none'}; expected: {ranks} on {', '.join(hosts[:8])}"
     if not marks:
-        cause = f"None of the {ranks} ranks was seen to start."
-        cure = "Read the error output: mpirun ended before it started the program, or its output went elsewhere."
-        return [Problem("ranks-unknown", "error", cause, cure, evidence=evidence)]
+        return [problem("ranks-unknown", evidence=evidence, ranks=ranks)]
     if ranks > 1 and {mark.size for mark in marks} == {1}:
-        return [
-            Problem(
-                id="mpi-missing",
-                severity="error",
-                cause=f"The program was started {len(marks)} times on its own, not as {ranks} ranks of one run.",
-                cure="Use the mpirun that belongs to the MPI of the program; see mpi_prefix.",
-                evidence=evidence,
-            )
-        ]
+        return [problem("mpi-missing", evidence=evidence, count=len(marks), ranks=ranks)]
     problems = []
     sizes = {mark.size for mark in marks}
     if len(marks) != ranks or sizes != {ranks}:
         count = len(marks) if len(marks) != ranks else max(sizes)
-        problems.append(
-            Problem(
-                id="ranks-differ",
-                severity="error",
-                cause=f"{count} ranks took part, {ranks} were expected.",
-                cure="Compare the slots of the hostfile with ranks_per_node.",
-                evidence=evidence,
-            )
-        )
+        problems.append(problem("ranks-differ", evidence=evidence, count=count, ranks=ranks))
     if len(seen) < len(hosts):
         missing = [] if others else [host for host in hosts if host not in known]
         only = next(iter(seen))
         if len(seen) == 1 and all(mark.address is None and mark.host == launcher.name for mark in marks):
-            cause = f"All {len(marks)} ranks ran on the launcher, {launcher.name}; {len(hosts)} hosts were expected."
+            what = f"All {len(marks)} ranks ran on the launcher, {launcher.name}; {len(hosts)} hosts were expected"
         elif len(seen) == 1:
-            cause = f"All {len(marks)} ranks ran on {only}; {len(hosts)} hosts were expected."
+            what = f"All {len(marks)} ranks ran on {only}; {len(hosts)} hosts were expected"
         elif len(missing) == 1:
-            cause = f"Host {missing[0]} took no part."
+            what = f"Host {missing[0]} took no part"
         else:
-            cause = f"{len(seen)} of {len(hosts)} hosts took part"
-            cause += f"; not {', '.join(missing[:8])}." if missing else f": {', '.join(list(seen)[:8])}."
-        host = missing[0] if len(missing) == 1 else None
-        problems.append(Problem("hosts-differ", "error", cause, _HOSTFILE_CURE, host, evidence))
+            what = f"{len(seen)} of {len(hosts)} hosts took part"
+            what += f"; not {', '.join(missing[:8])}" if missing else f": {', '.join(list(seen)[:8])}"
+        problems.append(problem("hosts-differ", missing[0] if len(missing) == 1 else None, evidence, what=what))
     return problems
 
 

@@ -13,6 +13,7 @@ import subprocess
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
 
 #: Set in every process of a point, on every node, so that it can be found and ended.
@@ -83,13 +84,7 @@ class Reaped:
         """What the user has to know."""
         if self.error is None:
             return None
-        return Problem(
-            id="processes-left",
-            severity="error",
-            cause=f"Nobody can say that no process is left on {self.host}: {self.error}.",
-            cure="See to that host; when it can be reached again, run_cleanup or the playbook gpufabric.nccl.teardown ends what is left.",
-            host=self.host,
-        )
+        return problem("processes-left", self.host, reason=self.error.rstrip("."))
 
 
 @dataclasses.dataclass(frozen=True)

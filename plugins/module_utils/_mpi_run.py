@@ -16,6 +16,7 @@ import os
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import Host
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_marks import without_marks
@@ -220,30 +221,13 @@ def _tail(path: str) -> str:
 
 def overdue_problem(kind: str, seconds: float, ranks: int, started: int, missing: t.Sequence[str]) -> Problem:
     """Why a point was ended. ``kind``: ``startup``, ``silence`` or ``point``. ``missing``: hosts without any rank."""
-    where = f" No rank has started on {_listing(missing)}." if missing else ""
+    facts: dict[str, t.Any] = {"seconds": f"{seconds:g}"}
+    if missing:
+        facts["missing"] = _listing(missing)
     if kind == "startup":
-        return Problem(
-            id="startup-timeout",
-            severity="error",
-            cause=f"Only {started} of {ranks} ranks had started after {seconds:g} s." + where,
-            cure="See that these hosts can be reached by the run's ssh and by the control network, and that nothing else keeps them"
-            " busy; where they need longer to start, raise startup_timeout.",
-            host=missing[0] if len(missing) == 1 else None,
-        )
-    if kind == "silence":
-        return Problem(
-            id="silence-timeout",
-            severity="error",
-            cause=f"It printed nothing for {seconds:g} s and was ended.",
-            cure="Find out what it waits for: a rank that hangs, a link that lost data. NCCL_DEBUG=INFO says what was done last. Where"
-            " a step may take so long, raise silence_timeout.",
-        )
-    return Problem(
-        id="timeout",
-        severity="error",
-        cause=f"It did not end within {seconds:g} s and was ended." + where,
-        cure="Give it more time (timeout), or find out what it waits for in its output.",
-    )
+        host = missing[0] if len(missing) == 1 else None
+        return problem("startup-timeout", host, ranks=ranks, started=started, **facts)
+    return problem("silence-timeout" if kind == "silence" else "timeout", **facts)
 
 
 def unfinished_problem(reason: str, current: str | None, lost: t.Sequence[str] = (), seconds: float = 0) -> Problem:
@@ -253,31 +237,14 @@ def unfinished_problem(reason: str, current: str | None, lost: t.Sequence[str] =
     this is a later one. ``lost``: what the runner has left in its log.
     """
     if reason == "limited":
-        return Problem(
-            id="limit-reached",
-            severity="warning",
-            cause=f"The run's time, {seconds:g} s, was over before this point could be started.",
-            cure="Run it again, which takes up here, or raise limit_time.",
-        )
-    again = "Run it again: what has finished is kept."
+        return problem("limit-reached", seconds=f"{seconds:g}")
     if current is not None:
-        return Problem("not-run", "error", f"The run ended at {current}, before it came to this point.", again)
+        return problem("not-run", current=current)
     if reason == "orphaned":
-        return Problem(
-            id="orphaned",
-            severity="error",
-            cause=f"Nobody asked for the run for {seconds:g} s, so it ended itself.",
-            cure=f"{again} Where nobody is to ask, raise orphan_timeout, or set it to 0.",
-        )
+        return problem("orphaned", seconds=f"{seconds:g}")
     if reason == "stopped":
-        return Problem("stopped", "error", "It was stopped before its end.", again)
-    return Problem(
-        id="runner-lost",
-        severity="error",
-        cause=f"The process that waited for it on the launcher is gone{': ' + lost[-1] if lost else ''}.",
-        cure=f"Find out what ended it, such as the kernel for want of memory, or a restart. {again}",
-        evidence="\n".join(lost),
-    )
+        return problem("stopped")
+    return problem("runner-lost", evidence="\n".join(lost), **({"said": lost[-1].rstrip(".")} if lost else {}))
 
 
 def explain(failed: t.Sequence[t.Mapping[str, t.Any]], total: int) -> str:
@@ -298,9 +265,9 @@ def explain(failed: t.Sequence[t.Mapping[str, t.Any]], total: int) -> str:
     return f"{len(failed)} of {total} points did not finish: " + "\n".join(texts)
 
 
-def _in_words(problem: t.Mapping[str, t.Any]) -> str:
-    where = f"{problem['host']}: " if problem["host"] else ""
-    return f"{where}{problem['cause']} {problem['cure']}"
+def _in_words(entry: t.Mapping[str, t.Any]) -> str:
+    where = f"{entry['host']}: " if entry["host"] else ""
+    return f"{where}{entry['cause']} {entry['cure']}"
 
 
 def assemble(

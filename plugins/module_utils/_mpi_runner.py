@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gzip
 import json
 import os
@@ -19,7 +20,7 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import Facts, Source, diagnose
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import Facts, Source, diagnose, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_marks import (
     Launcher,
@@ -183,8 +184,8 @@ class _Runner:
                     reason, stopped_at = "orphaned", number
             else:
                 current = f"point {stopped_at}" if reason == "orphaned" else None
-                problem = unfinished_problem(reason, current, seconds=limits.total or 0)
-                outcome = outcome_of("not_run", run.output(number), [problem])
+                unfinished = unfinished_problem(reason, current, seconds=limits.total or 0)
+                outcome = outcome_of("not_run", run.output(number), [unfinished])
             run.end_point(number, entry, outcome)
             for path in run.output(number).values():
                 self._compressor.add(path)
@@ -227,9 +228,8 @@ class _Runner:
                     start_new_session=True,
                 )
             except OSError as error:
-                cure = "See that Open MPI is installed on the launcher; see mpi_prefix."
-                cause = f"cannot run {job.command[0]}: {error.strerror}"
-                return outcome_of("failed", output, [Problem("not-started", "error", cause, cure)], duration=0.0), False
+                missing = problem("not-started", reason=f"{job.command[0]}: {error.strerror}")
+                return outcome_of("failed", output, [missing], duration=0.0), False
         run.tell(event="started", point=number, time=round(time.time(), 3))
         watch = _Watch(run, number, job, output)
         overdue = watch.wait(process, self._plan.limits, self._is_orphan)
@@ -237,13 +237,14 @@ class _Runner:
         if not overdue:
             watch.drain()
         reaped: list[Reaped] = []
+        sizes = {name: os.stat(path).st_size for name, path in output.items()} if overdue else None
         if overdue or process.returncode != 0 or watch.lost_daemon:
             reaped = run.end_here(process.pid if overdue else None)
             process.wait()
             reaped += reap(run.run_dir.run_id, self._plan.reach, os.environ)
             self._reaped += [found for found in reaped if found not in self._reaped]
         results, unread = watch.finish()
-        problems = self._problems(job, overdue, process.returncode, watch, results, output)
+        problems = self._problems(job, overdue, process.returncode, watch, results, output, sizes)
         problems += [problem for problem in (found.problem() for found in reaped) if problem is not None]
         if overdue:
             status = "stopped" if overdue == "orphan" else "timeout"
@@ -263,7 +264,9 @@ class _Runner:
         watch: _Watch,
         results: t.Sequence[t.Mapping[str, t.Any]],
         output: t.Mapping[str, str],
+        sizes: t.Mapping[str, int] | None,
     ) -> list[Problem]:
+        """``sizes``: of the outputs when it was ended."""
         limits = self._plan.limits
         marks = list(watch.marks.found.values())
         if overdue == "orphan":
@@ -273,7 +276,8 @@ class _Runner:
             missing = missing_hosts(marks, self._hosts, self._launcher) if len(marks) < job.ranks else []
             # What it waits for may be in its words.
             own = overdue_problem(overdue, seconds, job.ranks, len(marks), missing)
-            return [*self._diagnosed(None, marks, output), own]
+            causes = self._diagnosed(None, marks, output, sizes)
+            return [*causes, dataclasses.replace(own, severity="warning") if causes else own]
         if returncode or watch.lost_daemon:
             return self._diagnosed(returncode or None, marks, output)
         problems = placement_problems(marks, self._hosts, job.ranks, self._launcher)
@@ -281,8 +285,17 @@ class _Runner:
             problems += [] if problems else listed_placement_problems(document, len(self._hosts), job.ranks)
         return problems
 
-    def _diagnosed(self, returncode: int | None, marks: t.Sequence[Mark], output: t.Mapping[str, str]) -> list[Problem]:
-        """The causes that what a point printed tells. ``returncode``: None where it was ended."""
+    def _diagnosed(
+        self,
+        returncode: int | None,
+        marks: t.Sequence[Mark],
+        output: t.Mapping[str, str],
+        sizes: t.Mapping[str, int] | None = None,
+    ) -> list[Problem]:
+        """The causes that what a point printed tells. ``returncode``: None where it was ended.
+
+        ``sizes``: how much of each output to read; what mpirun says after it was told to end is of that end.
+        """
         find = host_finder(self._hosts, self._launcher)
         hosts = {mark: find(mark) or mark.host for mark in marks}
         facts = Facts(
@@ -292,7 +305,9 @@ class _Runner:
         with contextlib.ExitStack() as files:
             sources = [
                 Source(
-                    "launcher", map(without_marks, files.enter_context(_open_text(output[f"{name}_path"]))), name=name
+                    "launcher",
+                    _lines(files.enter_context(open(output[f"{name}_path"], "rb")), (sizes or {}).get(f"{name}_path")),
+                    name=name,
                 )
                 for name in ("stderr", "stdout")
             ]
@@ -310,8 +325,14 @@ class _Runner:
         return now - self._asked[1] > orphan
 
 
-def _open_text(path: str) -> t.TextIO:
-    return open(path, encoding="utf-8", errors="replace")
+def _lines(file: t.BinaryIO, size: int | None) -> t.Iterator[str]:
+    """The lines of an output without the marks of the ranks, of its first so many bytes."""
+    read = 0
+    for line in file:
+        read += len(line)
+        if size is not None and read > size:
+            return
+        yield without_marks(line.decode("utf-8", errors="replace"))
 
 
 class _Watch:

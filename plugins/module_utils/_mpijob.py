@@ -21,6 +21,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import (
     complete_results,
     program_arguments,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import Facts, Source, diagnose, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import (
     ROLE_LABEL,
@@ -65,6 +66,8 @@ _PYTHON = "/usr/bin/python3"
 # coreutils' timeout, and what the shell makes of its last resort, SIGKILL.
 _TIMED_OUT = (124, 137)
 _END = re.compile(r"\S+ (\d{1,3}) (\d{1,9})\Z")
+_WORKER = re.compile(r"worker (\S+) is (\S+), \d+ slots\Z")
+_REFUSAL = re.compile(r"worker (\S+) at (\S+): (.*)\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -338,11 +341,14 @@ def adopted_peers(
 
 @dataclasses.dataclass
 class Printed:
-    """What a launcher printed. ``failure``: the stage that failed and its text; ``points``: by collective."""
+    """What a launcher printed. ``failure``: the stage that failed and its text; ``points``: by collective; ``addresses``: the
+    workers by their addresses.
+    """
 
     stage: str = ""
     failure: tuple[str, str] | None = None
     said: list[str] = dataclasses.field(default_factory=list)
+    addresses: dict[str, str] = dataclasses.field(default_factory=dict)
     points: dict[str, dict[str, t.Any]] = dataclasses.field(default_factory=dict)
 
 
@@ -372,7 +378,11 @@ def parse_log(text: str) -> Printed:
                 point.update(exit_status=int(match.group(1)), seconds=float(match.group(2)))
             point = None
         else:
-            printed.said.append(line[len(_MARK) :])
+            said = line[len(_MARK) :]
+            match = _WORKER.match(said)
+            if match:
+                printed.addresses[match.group(2)] = match.group(1)
+            printed.said.append(said)
     return printed
 
 
@@ -432,7 +442,7 @@ def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -
     status, exit_status, seconds = "failed", None, None
     if point is None:
         if not problems:
-            problems.append(_unrun())
+            problems.append(problem("run-missing", path=LOG_NAME))
     else:
         exit_status, seconds = point["exit_status"], point["seconds"]
         try:
@@ -442,47 +452,41 @@ def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -
         if exit_status == 0:
             status = "finished"
             problems = [
-                problem
+                found
                 for document in results
-                for problem in placement_problems(document, plan["host_names"], plan["ranks"])
+                for found in placement_problems(document, plan["host_names"], plan["ranks"])
             ]
             if unread is not None:
-                problems.append(_unread(unread))
+                problems.append(problem("output-unread", evidence=unread))
         elif exit_status is not None or not problems:
-            problems.insert(0, _run_problem(point))
+            problems = [*_run_problems(plan, point), *problems]
     return {
         "status": status,
         "exit_status": exit_status,
         "duration": seconds,
         "stdout_path": LOG_NAME,
-        "problems": [problem.as_dict() for problem in problems],
+        "problems": [found.as_dict() for found in problems],
         "results": results,
         "unread": unread,
     }
 
 
-def _run_problem(point: Object) -> Problem:
+def _run_problems(plan: Object, point: Object) -> list[Problem]:
     said = "\n".join(telling_lines("\n".join(point["lines"])))
     if point["exit_status"] in _TIMED_OUT:
-        cause = f"The program did not end within {point['seconds']:.0f} s and was ended."
-        cure = "Give it more time (nccl_benchmark_timeout), or find out what it waits for in its output."
-        return Problem("run-timeout", "error", cause, cure, evidence=said)
-    if point["exit_status"] is None:
-        cause = "The launcher ended, or was ended, while the program ran."
-    else:
-        cause = f"mpirun ended with exit status {point['exit_status']}."
-    return Problem("run-failed", "error", cause, f"Read what it printed, in {LOG_NAME}.", evidence=said)
+        return [problem("run-timeout", evidence=said, seconds=f"{point['seconds']:.0f}")]
+    status = {} if point["exit_status"] is None else {"status": point["exit_status"]}
+    found = _diagnosed(plan, point["lines"], {}, point["exit_status"])
+    return found or [problem("run-failed", evidence=said, path=LOG_NAME, **status)]
 
 
-def _unread(reason: str) -> Problem:
-    cause = "The program ended well, but no result can be read from what it printed."
-    cure = f"Read it, in {LOG_NAME}; see whether it is an nccl-tests program."
-    return Problem("output-unread", "error", cause, cure, evidence=reason)
-
-
-def _unrun() -> Problem:
-    cause = "The launcher's log does not say that the program was started."
-    return Problem("run-missing", "error", cause, f"Read the log, {LOG_NAME}; see whether it is whole.")
+def _diagnosed(
+    plan: Object, lines: t.Sequence[str], addresses: t.Mapping[str, str], exit_status: int | None = None
+) -> list[Problem]:
+    """The causes in what a launcher printed, empty where it tells none. ``addresses``: the workers by their addresses."""
+    names = {**{name: name for name in plan["workers"]}, **addresses}
+    found = diagnose([Source("launcher", lines, name=LOG_NAME)], exit_status, Facts(names))
+    return [item for item in found if item.id != "unknown"]
 
 
 def job_problems(plan: Object, observed: Object, printed: Printed) -> list[Problem]:
@@ -491,50 +495,32 @@ def job_problems(plan: Object, observed: Object, printed: Printed) -> list[Probl
     ``observed``: ``job``, ``pods``, ``events``, ``logs`` (last lines by pod), ``launcher_log``, ``waited`` (seconds),
     ``given_up`` (bool): the time was over.
     """
-    job, pods = observed["job"], observed["pods"]
+    job, pods, seconds = observed["job"], observed["pods"], f"{observed['waited']:.0f}"
     if condition_of(job, "Succeeded"):
         return []
     if job is None:
-        cure = "Find out who or what did so, and run again."
-        return [Problem("mpijob-deleted", "error", "The MPIJob was deleted while it ran.", cure)]
+        return [problem("mpijob-deleted")]
+    if condition_of(job, "Suspended") or (job.get("spec") or {}).get("runPolicy", {}).get("suspend"):
+        # It has no pods meanwhile.
+        return [problem("mpijob-suspended")]
     if is_idle(job):
-        return [
-            Problem(
-                "operator-idle",
-                "error",
-                f"No MPI Operator has taken note of the MPIJob within {observed['waited']:.0f} s.",
-                "See whether one runs and watches this namespace: kubectl get pods --all-namespaces,"
-                " kubectl describe mpijob; it must know kubeflow.org/v2beta1.",
-            )
-        ]
+        return [problem("operator-idle", seconds=seconds)]
     problems = _pod_problems(plan, observed)
     launcher = last_launcher(pods)
     if printed.failure is not None:
-        problems.append(_stage_problem(plan, observed, printed))
+        blamed = {item.host for item in problems}
+        # Names of pods that are not ready do not resolve, and these are told already.
+        problems += [] if blamed and blamed >= _unresolved(printed) else _stage_problems(plan, observed, printed)
     elif launcher is not None and launcher["status"].get("phase") == "Failed" and not printed.points:
-        problems.append(_launcher_problem(launcher, observed["launcher_log"]))
-    if observed["given_up"]:
-        where = f", at its stage {printed.stage}" if printed.stage else ""
-        cause = f"The MPIJob did not end within {observed['waited']:.0f} s{where}."
-        cure = "Give it more time (mpijob_start_timeout, mpijob_timeout), or mend what is said of its pods."
+        problems.append(_launcher_problem(plan, launcher, observed["launcher_log"]))
+    if observed["given_up"] and not problems:
         said = progress(job, pods, len(plan["workers"]))
-        problems.append(Problem("mpijob-timeout", "error", cause, cure, evidence=said))
+        stage = {"stage": printed.stage} if printed.stage else {}
+        problems.append(problem("mpijob-timeout", evidence=said, seconds=seconds, **stage))
     failed = condition_of(job, "Failed")
     if failed and ((not problems and not printed.points) or failed.get("reason") == "MPIJobEvicted"):
         said = f"{failed.get('reason')}: {failed.get('message') or ''}".rstrip(": ")
-        problems.append(
-            Problem(
-                "mpijob-failed",
-                "error",
-                "The operator says that the MPIJob failed.",
-                "Mend what it names.",
-                evidence=said,
-            )
-        )
-    suspended = condition_of(job, "Suspended")
-    if suspended:
-        cure = "Let the queue that holds it (such as Kueue) admit it, or resume it: spec.runPolicy.suspend."
-        problems.insert(0, Problem("mpijob-suspended", "error", "The MPIJob is suspended.", cure))
+        problems.append(problem("mpijob-failed", evidence=said, reason=said.rstrip(".")))
     return problems
 
 
@@ -547,12 +533,12 @@ def _pod_problems(plan: Object, observed: Object) -> list[Problem]:
     ]
     # After its end an operator may remove workers.
     absent = not is_finished(observed["job"]) and len(with_role(pods, "worker")) < len(plan["workers"])
-    found = pod_problems(pods, observed["events"], observed["logs"], [plan["name"]] if absent else [])
-    # The settings have the same names in both roles.
-    return [dataclasses.replace(problem, cure=problem.cure.replace("worker_pods_", "mpijob_")) for problem in found]
+    missing = [plan["name"]] if absent else []
+    return pod_problems(pods, observed["events"], observed["logs"], missing, "mpijob_")
 
 
-def _launcher_problem(pod: Object, log: str) -> Problem:
+def _launcher_problem(plan: Object, pod: Object, log: str) -> Problem:
+    name = pod["metadata"]["name"]
     ended = next(
         (
             status["state"]["terminated"]
@@ -561,52 +547,59 @@ def _launcher_problem(pod: Object, log: str) -> Problem:
         ),
         {},
     )
-    what = (
-        f"exit status {ended['exitCode']}" if "exitCode" in ended else pod["status"].get("reason") or "no exit status"
-    )
+    if not ended or ended.get("reason") in ("OOMKilled", "StartError", "ContainerCannotRun"):
+        return pod_problems([pod], [], {name: log}, prefix="mpijob_")[0]
     reason = ended.get("reason")
-    cause = f"The launcher ended with {what}{f' ({reason})' if reason not in (None, 'Error') else ''}, before any program was run."
+    outcome = f"exit status {ended['exitCode']}" + (f" ({reason})" if reason not in (None, "Error") else "")
     said = "\n".join(telling_lines(log)) or ended.get("message") or ""
-    return Problem(
-        "launcher-failed",
-        "error",
-        cause,
-        f"Mend what its log tells, in {LOG_NAME}.",
-        host=pod["metadata"]["name"],
-        evidence=said,
-    )
+    return problem("launcher-failed", name, said, outcome=outcome)
 
 
-def _stage_problem(plan: Object, observed: Object, printed: Printed) -> Problem:
+def _worker_problems(plan: Object, said: str) -> list[Problem]:
+    """What ssh, or a shell, said to the launcher of a worker."""
+    match = _REFUSAL.match(said)
+    if match is None:
+        return []
+    worker, address, reason = match.groups()
+    found = _diagnosed(plan, [reason], {address: worker}) or [problem("ssh-failed", evidence=reason)]
+    return [dataclasses.replace(item, host=worker) for item in found]
+
+
+def _pods_of(text: str) -> list[str]:
+    """The pods that names in the DNS are of."""
+    return [name.partition(".")[0] for name in text.split()]
+
+
+def _unresolved(printed: Printed) -> set[str]:
+    """The workers whose names did not resolve; one that is nobody's where the launcher failed with something else."""
+    stage, text = printed.failure or ("", "")
+    return set(_pods_of(text)) if stage == "names" else {""}
+
+
+def _stage_problems(plan: Object, observed: Object, printed: Printed) -> list[Problem]:
     stage, text = printed.failure or ("", "")
     said = "\n".join(telling_lines(observed["launcher_log"]))
-    names = [name.partition(".")[0] for name in text.split()] if stage in ("names", "ssh") else []
+    names = _pods_of(text) if stage in ("names", "ssh") else []
     listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    some = f"{len(names)} of {len(plan['workers'])}"
     host = names[0] if len(names) == 1 else None
     if stage == "names":
-        cause = f"In time, the launcher could not resolve the names of {len(names)} of {len(plan['workers'])} workers: {listed}."
-        cure = (
-            f"See whether these pods are ready, and whether the Service {plan['name']} (or {plan['name']}-worker) has endpoints:"
-            " kubectl get endpoints; give it more time (mpijob_dns_timeout), or set mpijob_rewrite_fqdn and mpijob_cluster_domain."
-        )
         # Hostfile, resolv.conf and hosts, as the launcher has printed them.
-        return Problem(
-            "names-unresolved", "error", cause, cure, host=host, evidence=_after(observed["launcher_log"], "--- ")
-        )
+        evidence = f"{listed}\n{_after(observed['launcher_log'], '--- ')}"
+        return [problem("names-unresolved", host, evidence, some=some, service=plan["name"])]
+    lines = [line for line in observed["launcher_log"].splitlines() if not line.startswith(_MARK)]
+    by_worker = [found for line in printed.said for found in _worker_problems(plan, line)]
     if stage == "ssh":
-        cause = f"The launcher cannot log in to {len(names)} of {len(plan['workers'])} workers: {listed}."
-        cure = "See the log of these pods for what their sshd says; compare mpijob_ssh_port and mpijob_worker_mode with the image."
-        evidence = "\n".join(line for line in printed.said if line.startswith("worker ") and " at " in line)
-        return Problem("ssh-failed", "error", cause, cure, host=host, evidence=evidence)
+        return by_worker or [problem("ssh-failed", host, listed, some=some)]
     if stage == "hosts":
-        cure = "The ranks do not run where they should: see that mpirun takes its hostfile and its agent, and that no two pods have one name."
-        return Problem("hosts-differ", "error", f"Of the hosts, {text}.", cure, evidence=said)
+        return [problem("hosts-differ", evidence=f"{text}\n{said}".rstrip())]
     if stage == "mpirun":
-        cause = f"mpirun cannot start a program on the workers: {text}."
-        return Problem(
-            "mpirun-failed", "error", cause, "Mend what it says; all pods need the same Open MPI.", evidence=said
+        return (
+            by_worker
+            or _diagnosed(plan, lines, printed.addresses)
+            or [problem("mpirun-failed", evidence=said, reason=text)]
         )
-    return Problem(f"launcher-{stage}", "error", f"The launcher ended: {text}.", "Mend what it names.", evidence=said)
+    return [problem(f"launcher-{stage}", evidence=said, reason=text)]
 
 
 def _after(text: str, mark: str, most: int = 40) -> str:

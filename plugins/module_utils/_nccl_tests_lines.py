@@ -15,11 +15,12 @@ from __future__ import annotations
 import typing as t
 
 #: Bytes that are read at once: what fits in the processor's cache.
-BLOCK = 1 << 18
+BLOCK = 1 << 15
 #: Characters of a line that are kept. Nothing of interest is longer, but what is no text may have no line ends at all.
 LONGEST = 1 << 20
 
 _OF_NCCL = "] NCCL "
+_BLANKS = "    "
 
 
 class Lines:
@@ -31,16 +32,15 @@ class Lines:
     def feed(self, block: bytes) -> t.Iterator[str]:
         """The lines that have ended in a block."""
         # Each byte is one character for now: strings are searched much faster than bytes.
-        text = block.decode("latin-1")
-        *lines, carry = (self._carry + text).split("\n")
+        text = self._carry + block.decode("latin-1")
+        *lines, carry = text.split("\n")
         self._carry = carry[:LONGEST]
-        if "CCL version" in text:
+        if "CCL version" in text or _has_piece(text):
             found = [line for line in lines if is_candidate(line)]
         else:
-            found = [line for line in lines if _OF_NCCL not in line or "    " in line]
+            found = [line for line in lines if _OF_NCCL not in line]
         for line in found:
-            if is_candidate(line):
-                yield _decoded(line)
+            yield _decoded(line)
 
     def rest(self) -> str:
         """What follows the last line end."""
@@ -65,7 +65,18 @@ def is_candidate(line: str) -> bool:
 
     In NCCL's own lines that is its version, or a piece of a row before them: its columns are many blanks apart.
     """
-    return _OF_NCCL not in line or "    " in line.partition(_OF_NCCL)[0] or "CCL version" in line
+    return _OF_NCCL not in line or _BLANKS in line.partition(_OF_NCCL)[0] or "CCL version" in line
+
+
+def _has_piece(text: str) -> bool:
+    """Whether there may be a piece of a row before one of NCCL's own lines."""
+    blanks = text.find(_BLANKS)
+    while blanks >= 0:
+        end = text.find("\n", blanks)
+        if text.find(_OF_NCCL, blanks, end if end >= 0 else len(text)) >= 0:
+            return True
+        blanks = text.find(_BLANKS, end) if end >= 0 else -1
+    return False
 
 
 def _decoded(line: str) -> str:

@@ -105,6 +105,12 @@ SETTINGS = (
     ),
     Setting("collectives of HCOLL", "--mca coll_hcoll_enable 0", "--mca coll_hcoll_enable 0", "The same."),
     Setting(
+        "explanations",
+        "--mca mpi_abort_delay 1",
+        "--mca mpi_abort_delay 1",
+        "A rank that gives up waits a second, in which mpirun prints what it said; else that is lost at times.",
+    ),
+    Setting(
         "parameter files",
         "--mca mca_base_param_files {no_files}",
         "",
@@ -207,7 +213,7 @@ LEFTOVERS = (
 )
 
 #: Where Open MPI and its runtime are; one that leads elsewhere makes mpirun read the files of another.
-_PREFIXES = ("OPAL_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX")
+PREFIX_VARIABLES = ("OPAL_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX")
 
 #: Parameters that must not be in a parameter file: name, the value of the launch that it contradicts, why.
 _NOT_IN_FILES = (
@@ -290,7 +296,7 @@ class Conflict(t.NamedTuple):
 
 def is_foreign(name: str, value: str, prefix: str) -> bool:
     """Whether a variable makes the mpirun of a prefix take itself for one that is installed elsewhere."""
-    return name in _PREFIXES and os.path.realpath(value) != os.path.realpath(prefix)
+    return name in PREFIX_VARIABLES and os.path.realpath(value) != os.path.realpath(prefix)
 
 
 def exact_names(interfaces: str) -> str:
@@ -306,22 +312,28 @@ def parse_release(version: str) -> tuple[int, int]:
     return int(match.group(1)), int(match.group(2))
 
 
-def check_implementation(mpi: t.Mapping[str, str] | None) -> t.Mapping[str, str]:
-    """The node's MPI, if it is one that this can start programs with. Raises NodeError."""
+def unusable(mpi: t.Mapping[str, str] | None) -> str | None:
+    """Why programs cannot be started by the node's MPI, None where they can."""
     if mpi is None:
-        raise NodeError(
-            "mpirun is not on this node; install Open MPI (Debian, Ubuntu: apt-get install openmpi-bin;"
-            " RHEL and its kin: dnf install openmpi), or set mpi_prefix to the directory that holds bin/mpirun"
-        )
+        return "mpirun is not on this node"
     if mpi["implementation"] != "openmpi":
         others = {"mpich": "MPICH", "intel": "Intel MPI", "mvapich": "MVAPICH"}
         what = others.get(mpi["implementation"])
         said = f"{what} {mpi['version']}".strip() if what else f"says {mpi['version']!r}"
-        raise NodeError(
-            f"{mpi['mpirun']} is not Open MPI's but {'of ' if what else ''}{said}; set mpi_prefix to an Open MPI 4 or 5"
-        )
+        return f"{mpi['mpirun']} is not Open MPI's but {'of ' if what else ''}{said}"
     if parse_release(mpi["version"])[0] < 4:
-        raise NodeError(f"{mpi['mpirun']} is of Open MPI {mpi['version']}; set mpi_prefix to an Open MPI 4 or 5")
+        return f"{mpi['mpirun']} is of Open MPI {mpi['version']}"
+    return None
+
+
+def check_implementation(mpi: t.Mapping[str, str] | None) -> t.Mapping[str, str]:
+    """The node's MPI, if it is one that this can start programs with. Raises NodeError."""
+    reason = unusable(mpi)
+    if reason is not None or mpi is None:
+        raise NodeError(
+            f"{reason}; install Open MPI 4 or 5 (Debian, Ubuntu: apt-get install openmpi-bin;"
+            " RHEL and its kin: dnf install openmpi), or set mpi_prefix to the directory that holds its bin/mpirun"
+        )
     return mpi
 
 

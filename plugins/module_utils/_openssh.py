@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+import socket
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program
 
 #: The packages that hold a program: Debian's and Ubuntu's, RHEL's and its kin's.
@@ -21,13 +23,12 @@ _PACKAGES = {
 
 
 def find_openssh_program(name: str) -> str:
-    """The path of one of OpenSSH's programs. Raises NodeError, which says how to install it."""
+    """The path of one of OpenSSH's programs. Raises ProblemError, which says how to install it."""
     found = find_program(name)
     if found is None:
+        # The catalogue takes as long to load as all else of a module, and is not needed where all is well.
+        from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
+
         debian, rhel = _PACKAGES[name]
-        raise NodeError(
-            f"{name} is not on this node; install it (Debian, Ubuntu: apt-get install {debian};"
-            f" RHEL and its kin: dnf install {rhel}), in an image: RUN apt-get update &&"
-            " apt-get install -y --no-install-recommends openssh-server openssh-client"
-        )
+        raise ProblemError(problem("openssh-missing", socket.gethostname(), program=name, debian=debian, rhel=rhel))
     return found

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-import base64
+import ast
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -16,9 +16,10 @@ import fnmatch
 import functools
 import ipaddress
 import json
+import os
 import re
-import resource
 import secrets
+import select
 import shlex
 import socketserver
 import subprocess
@@ -27,11 +28,12 @@ import tempfile
 import threading
 import time
 import typing as t
-import zlib
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils import _net, _probe, _process
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _net, _probe, _probe_closer, _process
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import Resolver, is_numeric, source_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node import MPI_PREFIXES, parse_mpirun_version
+from ansible_collections.gpufabric.nccl.plugins.module_utils._openmpi import PREFIX_VARIABLES, library_path
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_checks import (
     STAGES,
     Finding,
@@ -44,21 +46,33 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_checks i
 from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._reach import connect, read_banner, read_line
 
-#: How many logins are under way at a time.
-_LOGINS = 32
+#: How many logins are under way at a time: each takes time of a processor, and sshd and ssh give each only so long.
+_LOGINS = 128
+#: How long, in seconds, a login and a look may take beside their connections, a closer look, and the end of a session.
+_LOGIN, _CLOSER_LOOK, _CLOSING = 20.0, 60.0, 5.0
 #: Where a peer's Python is looked for.
 _PYTHONS = ("python3", "/usr/libexec/platform-python", "/usr/local/bin/python3")
 _SAFE_PATH = re.compile(r"/[A-Za-z0-9._/+-]+\Z")
 
-#: Reads its own source from the standard input and leaves what follows it there. Neither quotes nor shell characters.
-_LOADER = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
+#: Reads its own source from the standard input and leaves what follows it there, with a Python that is new enough. Without
+#: quotes, and without what a shell takes for its own between double ones.
+_LOADER = (
+    "import sys;sys.version_info<(3,8) and sys.exit(1);exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
+)
+
+#: The exit status that tells a probe that failed from a Python that does not start.
+_FAILED = 86
 
 _BOOTSTRAP = """\
-import base64, json, sys, types, zlib
-for name, text in json.loads(zlib.decompress(base64.b64decode({sources!r}))):
-    sys.modules[name] = types.ModuleType(name)
+import os, sys
+def fail(*error):
+    sys.__excepthook__(*error)
+    os._exit({failed})
+sys.excepthook = fail
+for name, text in {sources!r}:
+    sys.modules[name] = type(sys)(name)
     exec(compile(text, name, "exec"), sys.modules[name].__dict__)
-sys.modules[name].main(json.loads({parameters!r}))
+sys.modules[name].main({parameters!r})
 """
 
 
@@ -106,8 +120,8 @@ def remote_command(python: str | None) -> str:
     """The command line for a peer's login shell, whichever that is: a Python that is new enough, on our source."""
     pythons = " ".join([python] if python and _SAFE_PATH.match(python) else []) + " " + " ".join(_PYTHONS)
     script = (
-        f'for p in {pythons.strip()}; do "$p" -IS -c "import sys; sys.exit(sys.version_info < (3, 8))" 2>/dev/null'
-        f' && exec "$p" -IS -c "{_LOADER}"; done; echo "{_probe.MARK}null"'
+        f'for p in {pythons.strip()}; do command -v "$p" >/dev/null || continue; "$p" -ISB -c "{_LOADER}"; s=$?;'
+        f' [ $s = 0 ] || [ $s = {_FAILED} ] || [ $s -gt 128 ] && exit $s; done; echo "{_probe.MARK}None"'
     )
     return f"exec /bin/sh -c {shlex.quote(script)}"
 
@@ -124,14 +138,22 @@ def sources_of(name: str) -> list[tuple[str, str]]:
 
 
 @functools.lru_cache(maxsize=None)
-def _packed_sources() -> str:
-    return base64.b64encode(zlib.compress(json.dumps(sources_of(_probe.__name__)).encode())).decode()
+def _sources(full: bool) -> list[tuple[str, str]]:
+    return sources_of((_probe_closer if full else _probe).__name__)
 
 
 def program_text(parameters: t.Mapping[str, t.Any]) -> bytes:
     """The probe with its parameters, as the peer's Python reads it from its standard input."""
-    text = _BOOTSTRAP.format(sources=_packed_sources(), parameters=json.dumps(parameters)).encode()
+    sources = _sources(parameters["full"])
+    text = _BOOTSTRAP.format(failed=_FAILED, sources=sources, parameters=dict(parameters)).encode()
     return f"{len(text)}\n".encode() + text
+
+
+def complete(facts: dict[str, t.Any]) -> dict[str, t.Any]:
+    """The facts of a probe, which leaves to the launcher what it would need more modules for."""
+    said = facts["daemon"]["version"]
+    facts["daemon"]["version"] = parse_mpirun_version(said)[1] if said else None
+    return facts
 
 
 def plan_links(data: t.Sequence[str], reach: int = 3) -> dict[str, list[str]]:
@@ -156,7 +178,8 @@ class _CallBack(socketserver.ThreadingTCPServer):
             self.address_family = socketserver.socket.AF_INET6
         self.token = token
         super().__init__((address, 0), _Answer)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        # It looks that often whether it is to end.
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
 
 class _Answer(socketserver.BaseRequestHandler):
@@ -170,44 +193,78 @@ class _Answer(socketserver.BaseRequestHandler):
 class Session:
     """An ssh session with the probe at its other end."""
 
-    def __init__(self, argv: t.Sequence[str], environment: t.Mapping[str, str], source: bytes, seconds: float) -> None:
+    def __init__(self, argv: t.Sequence[str], environment: t.Mapping[str, str], source: bytes) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            argv, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+            argv, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
         )
-        self._watch = threading.Timer(seconds, self._process.kill)
-        self._watch.daemon = True
-        self._watch.start()
-        self.other_output = ""
-        self.write(source)
+        # Of a session that never reads, the pipe is full at some time.
+        os.set_blocking(self._process.stdin.fileno(), False)
+        self._begun = time.monotonic()
+        self._input = source
+        self._output = b""
+        self._ended = False
+        self._other_output = ""
 
     def write(self, data: bytes) -> None:
-        """Send to the probe; where the session is over, reading from it says so."""
-        with contextlib.suppress(OSError):
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
+        """Send to the probe, as soon as it is read from."""
+        self._input += data
 
-    def read(self) -> tuple[bool, t.Any]:
-        """Whether the probe said something, and what; a peer without Python says None."""
-        for raw in self._process.stdout:
-            line = raw.decode(errors="replace")
-            if line.startswith(_probe.MARK):
-                with contextlib.suppress(ValueError):
-                    return True, json.loads(line[len(_probe.MARK) :])
-            self.other_output = (self.other_output + line)[-2000:]
-        return False, None
+    def wait(self, seconds: float) -> bool:
+        """Send what is to be sent until there is something to read, or the session is over; False where time is up."""
+        deadline = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._process.stdout, select.POLLIN)
+        if self._input:
+            poll.register(self._process.stdin, select.POLLOUT)
+        while True:
+            ready = [number for number, _event in poll.poll(max(deadline - time.monotonic(), 0) * 1000)]
+            if not ready or self._process.stdout.fileno() in ready:
+                return bool(ready)
+            try:
+                self._input = self._input[os.write(ready[0], self._input) :]
+            except OSError:
+                # The session is over; reading from it says so.
+                self._input = b""
+            if not self._input:
+                poll.unregister(self._process.stdin)
+
+    def read(self, seconds: float) -> tuple[bool, t.Any]:
+        """Whether the probe said something in time, and what; a peer without Python says None."""
+        deadline = time.monotonic() + seconds
+        while True:
+            line, newline, rest = self._output.partition(b"\n")
+            if newline or self._ended:
+                self._output = rest
+                text = line.decode(errors="replace")
+                if text.startswith(_probe.MARK):
+                    with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+                        return True, ast.literal_eval(text[len(_probe.MARK) :])
+                self._other_output = f"{self._other_output}{text}\n"[-2000:]
+                if self._ended and not rest:
+                    return False, None
+            elif self.wait(deadline - time.monotonic()):
+                data = os.read(self._process.stdout.fileno(), 1 << 16)
+                self._output += data
+                self._ended = not data
+            else:
+                self._other_output += f"no answer in {time.monotonic() - self._begun:.0f} s"
+                self._process.kill()
+                return False, None
 
     def close(self) -> tuple[int, str]:
         """End it; ssh's exit status and what it and the peer's shell said instead of an answer."""
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        status = self._process.wait()
-        self._watch.cancel()
+        self._process.stdin.close()
+        try:
+            status = self._process.wait(_CLOSING)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
         self._process.stdout.close()
         with self._errors:
             self._errors.seek(0)
             errors = self._errors.read().decode(errors="replace")
-        return status, f"{errors}{self.other_output}".strip()
+        return status, f"{errors}{self._other_output}".strip()
 
 
 class Preflight:
@@ -234,13 +291,16 @@ class Preflight:
 
     def run(self, peers: t.Sequence[Peer]) -> dict[str, Seen]:
         """What was seen of each peer, by its name, in their order."""
-        _raise_file_limit()
-        seen = self._resolve(peers)
-        reference = _probe.look(self._parameters(peers[0], 0))
+        # A session takes four.
+        _process.raise_file_limit()
+        seen = {peer.name: Seen(peer.name, peer.address) for peer in peers}
         with _CallBack(self._address, self._token) as server:
             port = server.server_address[1]
-            with concurrent.futures.ThreadPoolExecutor(max_workers=len(peers)) as pool:
+            with concurrent.futures.ThreadPoolExecutor(max_workers=len(peers) + 1) as pool:
+                # The launcher looks at itself as at the others, and calls nobody.
+                own = pool.submit(lambda: complete(_probe.look(self._parameters(peers[0], 0))))
                 sessions = dict(zip(seen, pool.map(lambda peer: self._look_at(peer, seen[peer.name], port), peers)))
+                reference = own.result()
                 if self.settings.full:
                     self._send_around(seen, sessions, pool)
                 list(pool.map(lambda name: self._close(seen[name], sessions[name]), seen))
@@ -254,31 +314,30 @@ class Preflight:
             one.not_sent = not_sent(self._variables, self._config.get(one.address or "", {}).get("sendenv", []))
         return seen
 
-    def _resolve(self, peers: t.Sequence[Peer]) -> dict[str, Seen]:
-        names = [peer.name for peer in peers if peer.address is None and not is_numeric(peer.name)]
-        answer = Resolver(self.settings.timeout, 0.5).resolve({name: [name] for name in names}, {}) if names else None
-        seen = {}
-        for peer in peers:
-            one = Seen(peer.name, peer.address)
-            if peer.address is None and is_numeric(peer.name):
-                one.address = peer.name
-            elif peer.address is None and peer.name not in answer.found:
-                one.unresolved = answer.errors.get(peer.name, "")
-            elif peer.address is None:
-                found = answer.found[peer.name][1]
-                usable = [item for item in found if not ipaddress.ip_address(item).is_loopback]
-                # The address that the run's ssh knows; a host may have others, for other networks.
-                known = [item for item in usable if item in self._config]
-                one.address = (known or usable or [None])[0]
-                one.loopback = [] if usable else found
-            seen[peer.name] = one
-        return seen
+    def _resolve(self, seen: Seen) -> None:
+        """Find the address of a peer that has none yet."""
+        if is_numeric(seen.name):
+            seen.address = seen.name
+            return
+        answer = Resolver(self.settings.timeout, 0.5).resolve({seen.name: [seen.name]}, {})
+        if seen.name not in answer.found:
+            seen.unresolved = answer.errors.get(seen.name, "")
+            return
+        found = answer.found[seen.name][1]
+        usable = [item for item in found if not ipaddress.ip_address(item).is_loopback]
+        # The address that the run's ssh knows; a host may have others, for other networks.
+        known = [item for item in usable if item in self._config]
+        seen.address = (known or usable or [None])[0]
+        seen.loopback = [] if usable else found
 
     def _parameters(self, peer: Peer, port: int) -> dict[str, t.Any]:
         settings = self.settings
         return {
             "prefix": settings.prefix,
             "daemon": settings.daemon,
+            "libraries": library_path(settings.prefix, "").split(":"),
+            "places": MPI_PREFIXES,
+            "foreign": PREFIX_VARIABLES,
             "program": settings.program,
             "control": settings.control,
             "variables": self._variables,
@@ -293,6 +352,8 @@ class Preflight:
 
     def _look_at(self, peer: Peer, seen: Seen, port: int) -> Session | None:
         if seen.address is None:
+            self._resolve(seen)
+        if seen.address is None:
             return None
         keywords = self._config.get(seen.address, {})
         # An adopted host's port may be said elsewhere, and a proxy is not to be gone around.
@@ -300,7 +361,7 @@ class Preflight:
         seen.user = (keywords.get("user") or [None])[0]
         if seen.port is not None:
             attempt = connect(seen.address, seen.port, self.settings.timeout)
-            seen.attempt = dataclasses.replace(attempt, connection=None)
+            seen.attempt = attempt._replace(connection=None)
             if attempt.connection is None:
                 return None
             with attempt.connection as connection:
@@ -313,8 +374,14 @@ class Preflight:
         source = program_text(self._parameters(peer, port))
         argv = [*self._agent, *options, seen.address, command]
         with self._logins:
-            session = Session(argv, self._environment, source, self.settings.deadline)
-            seen.answered, seen.facts = session.read()
+            session = Session(argv, self._environment, source)
+            # A login that hangs takes no time of a processor either.
+            session.wait(self.settings.timeout)
+        seen.answered, facts = session.read(_LOGIN + self.settings.timeout)
+        if facts and self.settings.full:
+            seen.answered, more = session.read(_CLOSER_LOOK)
+            facts = more and {**facts, **more}
+        seen.facts = facts and complete(facts)
         return session
 
     def _port_of(self, address: str) -> int | None:
@@ -336,20 +403,13 @@ class Preflight:
             name, others = item
             targets = [{"host": other, **data[other]} for other in others]
             sessions[name].write(f"{json.dumps(targets)}\n".encode())
-            seen[name].links = sessions[name].read()[1] or {}
+            seen[name].links = sessions[name].read(_CLOSER_LOOK)[1] or {}
 
         list(pool.map(exchange, plan_links(list(data)).items()))
 
     def _close(self, seen: Seen, session: Session | None) -> None:
         if session is not None:
             seen.status, seen.output = session.close()
-
-
-def _raise_file_limit() -> None:
-    # A session takes four files.
-    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def judge(seen: t.Mapping[str, Seen], settings: Settings) -> tuple[list[dict[str, t.Any]], list[Problem]]:

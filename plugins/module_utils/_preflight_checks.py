@@ -14,7 +14,8 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import Facts as RunFacts
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import Source, diagnose, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import NO_ANSWER
 from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._reach import Attempt
@@ -106,23 +107,15 @@ class Finding:
     problem: Problem
 
 
-#: ssh's own words, as of OpenSSH 7 to 10: stage, problem, and whether the launcher is at fault. The first that matches counts.
-_SSH_SAYS = (
-    ("connect", "ssh-banner-timeout", False, r"timed out during banner exchange"),
-    ("connect", "ssh-max-startups", False, r"Exceeded MaxStartups"),
-    ("host_key", "host-key-changed", False, r"REMOTE HOST IDENTIFICATION HAS CHANGED"),
-    ("host_key", "host-key-unknown", False, r"No \S+ host key is known for|Host key verification failed"),
-    ("authenticate", "ssh-key-permissions", True, r"Permissions \d+ for '(?P<path>[^']+)' are too open"),
-    ("authenticate", "ssh-key-missing", True, r"no such identity: (?P<path>\S+): No such file"),
-    ("authenticate", "ssh-key-unreadable", True, r'Load key "(?P<path>[^"]+)": '),
-    ("authenticate", "ssh-auth-refused", False, r"Permission denied \(|Too many authentication failures"),
-    ("connect", "ssh-closed", False, r"kex_exchange_identification: |Connection (closed|reset) by "),
-    ("host_key", "ssh-no-common-algorithm", False, r"Unable to negotiate with .*"),
-    ("connect", "connect-timeout", False, r"Connection timed out|Operation timed out"),
-    ("connect", "connect-refused", False, r"Connection refused"),
-    ("connect", "connect-unreachable", False, r"No route to host|Network is unreachable"),
-    ("session", "ssh-shell", False, r"This account is currently not available|account is not available"),
-)
+#: The stages that causes which ssh tells are in the way of; all others of a session.
+_STAGES_OF_SSH = {
+    "resolve": ("name-",),
+    "connect": ("connect-", "ssh-banner-", "ssh-closed", "ssh-max-startups", "ssh-not-ssh", "ssh-penalty"),
+    "host_key": ("host-key-", "ssh-no-common-algorithm"),
+    "authenticate": ("pam-", "ssh-auth-", "ssh-key-", "ssh-too-many-keys"),
+}
+#: What is wrong on the side of the one who logs in.
+_OF_THE_CLIENT = ("ssh-key-", "ssh-config-", "uid-without-account")
 
 
 #: By what came over a connection in place of an SSH server's version.
@@ -152,22 +145,21 @@ def unresolved(name: str, reason: str, host: str) -> Finding:
     return Finding("resolve", problem("name-server-silent" if silent else "name-unresolved", host, reason, name=name))
 
 
-def said_by_ssh(text: str, host: str, launcher: str, facts: Facts) -> Finding | None:
-    """What ssh complains of."""
-    for stage, kind, launchers, pattern in _SSH_SAYS:
-        match = re.search(pattern, text)
-        if match:
-            line = next(line for line in text.splitlines() if re.search(pattern, line))
-            found = problem(kind, launcher if launchers else host, line.strip(" @\r"), **{**facts, **match.groupdict()})
-            return Finding(stage, found)
-    return None
+def said_by_ssh(text: str, host: str, launcher: str, address: str = "") -> list[Finding]:
+    """What ssh, or what a session began with instead of an answer, complains of. ``address``: what ssh calls the host."""
+    found = []
+    for item in diagnose([Source("ssh", text.splitlines(), host)], None, RunFacts(names={address: host})):
+        stage = next((stage for stage, ids in _STAGES_OF_SSH.items() if item.id.startswith(ids)), "session")
+        owner = launcher if item.id.startswith(_OF_THE_CLIENT) else host
+        found.append(Finding(stage, dataclasses.replace(item, host=owner)))
+    return found
 
 
 def findings_of(seen: Seen, settings: Settings) -> list[Finding]:
     """All that is wrong with a peer by itself. An obstacle on the way to it hides what lies behind it."""
-    obstacle = _obstacle(seen, settings)
-    if obstacle is not None:
-        return [obstacle]
+    obstacles = _obstacles(seen, settings)
+    if obstacles:
+        return obstacles
     if seen.facts is None:
         return [Finding("session", problem("python-missing", seen.name, seen.output))]
     return [
@@ -178,12 +170,12 @@ def findings_of(seen: Seen, settings: Settings) -> list[Finding]:
     ]
 
 
-def _obstacle(seen: Seen, settings: Settings) -> Finding | None:
+def _obstacles(seen: Seen, settings: Settings) -> list[Finding]:
     if seen.loopback:
         text = ", ".join(seen.loopback)
-        return Finding("resolve", problem("name-loopback", seen.name, text, name=seen.name, addresses=text))
+        return [Finding("resolve", problem("name-loopback", seen.name, text, name=seen.name, addresses=text))]
     if seen.address is None:
-        return unresolved(seen.name, seen.unresolved or "", seen.name)
+        return [unresolved(seen.name, seen.unresolved or "", seen.name)]
     facts = {
         "address": seen.address,
         "port": seen.port or 22,
@@ -193,10 +185,10 @@ def _obstacle(seen: Seen, settings: Settings) -> Finding | None:
     }
     obstacle = reaching(seen.attempt, seen.banner, seen.name, facts)
     if obstacle is not None or seen.answered:
-        return obstacle
-    return said_by_ssh(seen.output, seen.name, settings.launcher, facts) or Finding(
-        "session", problem("ssh-session", seen.name, seen.output[-1000:], **facts)
-    )
+        return [obstacle] if obstacle is not None else []
+    return said_by_ssh(seen.output, seen.name, settings.launcher, seen.address) or [
+        Finding("session", problem("ssh-session", seen.name, seen.output[-1000:], **facts))
+    ]
 
 
 def _lost_variables(seen: Seen, facts: Facts) -> tuple[list[str], list[str]]:
@@ -225,6 +217,9 @@ def _check_environment(seen: Seen, facts: Facts, settings: Settings) -> t.Iterat
 def _check_daemon(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
     daemon = facts["daemon"]
     elsewhere = daemon.get("elsewhere", [])
+    if not daemon["exists"] and _other_version(seen, facts):
+        # Open MPI 4 and 5 have daemons of different names.
+        return
     names = {"daemon": settings.daemon, "prefix": settings.prefix}
     if elsewhere:
         yield problem("mpi-prefix-differs", seen.name, ", ".join(elsewhere), **names, other=elsewhere[0])
@@ -241,13 +236,21 @@ def _check_libraries(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator
         yield problem("daemon-library-missing", seen.name, daemon["path"], daemon=daemon["path"], libraries=libraries)
 
 
-def _check_version(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+def _other_version(seen: Seen, facts: Facts) -> tuple[str, str] | None:
+    """The version there and that of the launcher, where they differ."""
     there, here = facts["daemon"], seen.reference["daemon"]
     for key in ("version", "runtime"):
         if there.get(key) and here.get(key) and there[key] != here[key]:
-            evidence = f"{there['path']}: {there.get('runtime')}; on the launcher {here.get('runtime')}"
-            yield problem("mpi-version-differs", seen.name, evidence, there=there[key], here=here[key])
-            return
+            return there[key], here[key]
+    return None
+
+
+def _check_version(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    versions = _other_version(seen, facts)
+    if versions:
+        there, here = facts["daemon"], seen.reference["daemon"]
+        evidence = f"{there['path']}: {there.get('runtime')}; on the launcher {here.get('runtime')}"
+        yield problem("mpi-version-differs", seen.name, evidence, there=versions[0], here=versions[1])
 
 
 def _check_program(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:

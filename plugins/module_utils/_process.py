@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -151,6 +152,13 @@ def find_program(name: str) -> str | None:
     return shutil.which(
         name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin:/usr/sbin:/sbin"])
     )
+
+
+def raise_file_limit() -> None:
+    """Let this process have as many files open as it may."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def start_detached(argv: t.Sequence[str], environment: t.Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -4,14 +4,16 @@
 
 # Private to the collection: it may change in any release.
 
-"""TCP connections whose failures are told apart: nobody listens, a firewall says no, or nothing comes back at all."""
+"""TCP connections whose failures are told apart: nobody listens, a firewall says no, or nothing comes back at all.
+
+It is sent to each peer that is looked at: what it imports, socket imports anyway.
+"""
 
 from __future__ import annotations
 
+import collections
 import contextlib
-import dataclasses
 import errno
-import ipaddress
 import socket
 import struct
 
@@ -25,17 +27,13 @@ _EXTENDED_ERROR = struct.Struct("=IBBBBII")
 _REJECTIONS = {(2, 3, code) for code in (2, 3, 9, 10, 13)} | {(3, 1, code) for code in (1, 4, 5, 6)}
 
 
-@dataclasses.dataclass(frozen=True)
-class Attempt:
+class Attempt(collections.namedtuple("Attempt", ("status", "text", "by", "connection"), defaults=("", None, None))):
     """What came of a connection. ``status``: ``ok``, ``refused``, ``rejected``, ``timeout`` or ``unreachable``.
 
     ``by``: the address that a rejection came from, where one is known. ``text``: the system's own words.
     """
 
-    status: str
-    text: str = ""
-    by: str | None = None
-    connection: socket.socket | None = None
+    __slots__ = ()
 
 
 def connect(address: str, port: int, timeout: float, source: str | None = None) -> Attempt:
@@ -95,8 +93,8 @@ def parse_extended_error(data: bytes) -> str | None:
     sender = data[_EXTENDED_ERROR.size :]
     (family,) = struct.unpack_from("=H", sender)
     if family == socket.AF_INET:
-        return str(ipaddress.IPv4Address(sender[4:8]))
-    return str(ipaddress.IPv6Address(sender[8:24])) if family == socket.AF_INET6 and len(sender) >= 24 else None
+        return socket.inet_ntop(family, sender[4:8])
+    return socket.inet_ntop(family, sender[8:24]) if family == socket.AF_INET6 and len(sender) >= 24 else None
 
 
 def read_line(connection: socket.socket, limit: int = 512) -> bytes:

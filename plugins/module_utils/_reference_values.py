@@ -32,6 +32,7 @@ class Reference(t.NamedTuple):
     measure: str = "out_of_place.busbw"
     min_bytes: int | None = None
     max_bytes: int | None = None
+    over: str = "peak"
 
 
 def _sizes(low: int, high: int | None = None) -> dict[str, t.Any]:
@@ -75,6 +76,7 @@ def _oci() -> t.Iterator[Reference]:
             "in-place bus bandwidth of the first row of 1 to 16 GB",
             "in_place.busbw",
             **_sizes(_G, 16 * _G),
+            over="first",
         )
 
 
@@ -115,6 +117,7 @@ def _google() -> t.Iterator[Reference]:
             "threshold",
             "printed average of 2 to 8 GB messages",
             "avg_busbw",
+            **_sizes(2 * _G, 8 * _G),
         )
 
 

@@ -20,6 +20,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import 
     overall_verdict,
 )
 
+_DOCUMENT_KEYS = (
+    *("tool", "collective", "complete", "config", "ranks", "rows", "lost_rows", "summary", "points", "env"),
+    *("host_count", "rank_count", "problems", "verdict"),
+)
 _WIDTH = 100
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _MEASURES = ("time", "algbw", "busbw", "#wrong")
@@ -29,11 +33,11 @@ _ESCAPES = str.maketrans({**{character: f"\\{character}" for character in "\\|[]
 
 CPU_NOTE = "Measured by the CPU program over MPI: these are not NCCL's numbers, and say nothing about GPUs."
 
-_VERDICT_MEANINGS = {
-    "pass": "every value that the program checked is right, and the output is whole",
-    "unchecked": "the output is whole, but no value was checked (the program's option -c 0)",
+VERDICT_MEANINGS = {
+    "pass": "every value that the program checked is right, the output is whole, and limits that were given are kept",
+    "unchecked": "the output is whole, but no value was checked (-c 0), or none of the limits that were given could be applied",
     "incomplete": "the output is not whole; the rows that are there are kept",
-    "fail": "wrong values, or a run that was not the one that was meant",
+    "fail": "wrong values, a limit or an assertion that is not kept, or a run that was not the one that was meant",
 }
 
 
@@ -44,6 +48,9 @@ def check_documents(documents: t.Any) -> list[dict[str, t.Any]]:
     for document in documents:
         if not isinstance(document, dict) or document.get("schema") != RESULT_SCHEMA:
             raise GpufabricError(f"a list of result documents is needed; an item is not of the schema {RESULT_SCHEMA}")
+        missing = [name for name in _DOCUMENT_KEYS if name not in document]
+        if missing:
+            raise GpufabricError(f"a list of result documents is needed; an item lacks {', '.join(missing)}")
     return list(documents)
 
 
@@ -109,12 +116,17 @@ def results_markdown(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = 
 
 
 def _terminal_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
-    common, varying = _row_settings(document["rows"])
-    parts = [f"{_name(document)} ({_tool(document)})", _participants(document), *common, document["verdict"].upper()]
+    common, varying = row_settings(document["rows"])
+    parts = [
+        f"{_name(document)} ({tool_text(document)})",
+        _participants(document),
+        *common,
+        document["verdict"].upper(),
+    ]
     yield ", ".join(parts)
     if document["rows"]:
         yield from ["", *_aligned_rows(document["rows"], varying), ""]
-    yield _summary(document)
+    yield summary_text(document)
     if _is_cpu(document):
         yield CPU_NOTE
     yield from _entry_lines(document)
@@ -127,6 +139,11 @@ def _problem_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
 
 
 def _entry_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    for entry in document.get("verdicts", ())[1:]:
+        # What is missed is a problem below; the first entry is about wrong values, which the summary tells.
+        if entry["passed"] is not False:
+            word = "KEPT" if entry["passed"] else "UNCHECKED"
+            yield from textwrap.wrap(f"{word} {entry['message']}", _WIDTH, subsequent_indent="  ")
     for entry in document["problems"]:
         where = f"{entry['severity'].upper()} {entry['id']}" + (f" on {entry['host']}" if entry["host"] else "")
         yield from textwrap.wrap(f"{where}: {entry['cause']}", _WIDTH, subsequent_indent="  ")
@@ -163,11 +180,11 @@ def _cells(row: t.Mapping[str, t.Any], varying: t.Sequence[str]) -> list[str]:
             cells += ["-"] * len(_MEASURES)
             continue
         wrong = "N/A" if half["wrong"] is None else str(half["wrong"])
-        cells += [_time(half["time_us"]), f"{half['algbw']:.2f}", f"{half['busbw']:.2f}", wrong]
+        cells += [time_text(half["time_us"]), f"{half['algbw']:.2f}", f"{half['busbw']:.2f}", wrong]
     return cells
 
 
-def _time(microseconds: float | None) -> str:
+def time_text(microseconds: float | None) -> str:
     """Five digits or so, as nccl-tests prints times; nothing where the output tells none."""
     if microseconds is None:
         return "-"
@@ -175,7 +192,7 @@ def _time(microseconds: float | None) -> str:
     return f"{microseconds:.{decimals}f}"
 
 
-def _row_settings(rows: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[str], list[str]]:
+def row_settings(rows: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[str], list[str]]:
     """What all rows have in common, in words, and the names of the columns in which they differ."""
     common, varying = [], []
     for name in ("type", "redop", "root"):
@@ -188,7 +205,8 @@ def _row_settings(rows: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[str], l
     return common, varying
 
 
-def _summary(document: t.Mapping[str, t.Any]) -> str:
+def summary_text(document: t.Mapping[str, t.Any]) -> str:
+    """Peak, average and wrong values of a document."""
     summary = document["summary"]
     wrong = "no value was checked" if summary["wrong"] is None else _count(summary["wrong"], "wrong value")
     peak = "unknown"
@@ -208,7 +226,8 @@ def _is_swept(document: t.Mapping[str, t.Any]) -> bool:
     return "sweep" in document["points"]
 
 
-def _tool(document: t.Mapping[str, t.Any]) -> str:
+def tool_text(document: t.Mapping[str, t.Any]) -> str:
+    """The program with its versions."""
     tool = document["tool"]
     words = [tool["name"] or "unknown tool", tool["version"]]
     return " ".join(word for word in words if word) + (f", NCCL {tool['nccl_version']}" if tool["nccl_version"] else "")
@@ -256,17 +275,17 @@ def _markdown_overview(documents: t.Sequence[t.Mapping[str, t.Any]]) -> str:
             [
                 str(index),
                 _name(document),
-                _tool(document),
+                tool_text(document),
                 str(document["rank_count"]),
                 str(document["host_count"]),
-                _bandwidth(summary["peak_busbw"]),
+                bandwidth_text(summary["peak_busbw"]),
                 "" if summary["peak_size"] is None else format_size(summary["peak_size"]),
-                _bandwidth(summary["avg_busbw"]),
+                bandwidth_text(summary["avg_busbw"]),
                 "not checked" if summary["wrong"] is None else str(summary["wrong"]),
                 f"**{document['verdict']}**",
             ]
         )
-    return _markdown_table(header, lines, left=("collective", "tool", "verdict"))
+    return markdown_table(header, lines, left=("collective", "tool", "verdict"))
 
 
 def _markdown_problem(name: str, entry: t.Mapping[str, t.Any]) -> str:
@@ -279,22 +298,22 @@ def _markdown_problem(name: str, entry: t.Mapping[str, t.Any]) -> str:
 
 def _markdown_test(index: int, document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
     yield f"## {_plain(_number_and_name(index, document))}"
-    common, varying = _row_settings(document["rows"])
-    described = ", ".join([_tool(document), _participants(document), *common])
+    common, varying = row_settings(document["rows"])
+    described = ", ".join([tool_text(document), _participants(document), *common])
     yield f"{_plain(described)}. Verdict: **{document['verdict']}**."
-    yield f"{_summary(document)}." + (f" {CPU_NOTE}" if _is_cpu(document) else "")
+    yield f"{summary_text(document)}." + (f" {CPU_NOTE}" if _is_cpu(document) else "")
     if document["rows"]:
         header = ["size", *varying]
         for name in PLACEMENTS.values():
             header += [f"{name} time (us)", "algbw (GB/s)", "busbw (GB/s)", "#wrong"]
-        yield _markdown_table(header, [_cells(row, varying) for row in document["rows"]])
+        yield markdown_table(header, [_cells(row, varying) for row in document["rows"]])
     if document["ranks"]:
         yield "Hosts:"
         yield _hosts_table(document["ranks"])
     lines = _setting_lines({**document["config"], **document["points"], **document["env"]})
     if lines:
         yield "Settings:"
-        yield _markdown_table(["setting", "value"], lines, left=("setting", "value"))
+        yield markdown_table(["setting", "value"], lines, left=("setting", "value"))
 
 
 def _setting_lines(settings: t.Mapping[str, t.Any]) -> list[list[str]]:
@@ -310,7 +329,7 @@ def _setting_lines(settings: t.Mapping[str, t.Any]) -> list[list[str]]:
 
 
 def _hosts_table(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
-    return _markdown_table(["host", "ranks", "devices"], _host_lines(ranks), left=("host", "devices"))
+    return markdown_table(["host", "ranks", "devices"], _host_lines(ranks), left=("host", "devices"))
 
 
 def _host_lines(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> list[list[str]]:
@@ -325,12 +344,14 @@ def _host_lines(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> list[list[str]]:
     return lines
 
 
-def _markdown_table(header: t.Sequence[str], lines: t.Iterable[t.Sequence[str]], left: t.Container[str] = ()) -> str:
+def markdown_table(header: t.Sequence[str], lines: t.Iterable[t.Sequence[str]], left: t.Container[str] = ()) -> str:
+    """A table in Markdown; the columns in ``left`` are aligned to the left."""
     rule = [":---" if name in left else "---:" for name in header]
     return "\n".join("| " + " | ".join(_plain(cell) for cell in line) + " |" for line in [header, rule, *lines])
 
 
-def _bandwidth(value: float | None) -> str:
+def bandwidth_text(value: float | None) -> str:
+    """Two decimals, as nccl-tests prints them; empty where it is not known."""
     return "" if value is None else f"{value:.2f}"
 
 
@@ -340,7 +361,7 @@ def _plain(text: str) -> str:
 
 
 def _how_to_read() -> str:
-    verdicts = "\n".join(f"- **{name}**: {meaning}." for name, meaning in _VERDICT_MEANINGS.items())
+    verdicts = "\n".join(f"- **{name}**: {meaning}." for name, meaning in VERDICT_MEANINGS.items())
     return f"""\
 ## How to read it
 

@@ -14,7 +14,6 @@ import contextlib
 import dataclasses
 import fnmatch
 import functools
-import hashlib
 import hmac
 import logging
 import multiprocessing
@@ -28,7 +27,13 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import Resolver, is_numeric
-from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_checks import Finding, reaching, unresolved
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_checks import (
+    Finding,
+    reaching,
+    said_by_ssh,
+    unresolved,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import raise_file_limit
 from ansible_collections.gpufabric.nccl.plugins.module_utils._reach import connect, read_banner
 
 try:
@@ -39,11 +44,15 @@ except ImportError:
 else:
     PARAMIKO_IMPORT_ERROR = None
 
-#: One process logs in to some forty hosts a second, since the exchange of keys is Python.
+#: A login takes some five milliseconds of a processor, of which a process uses one.
 _HOSTS_PER_PROCESS = 40
 
-#: The logins of a process at a time; more would only wait for its one processor, until time is up.
-_LOGINS = threading.BoundedSemaphore(8)
+#: The connections of a process at a time, which cost nothing: hosts that are down must not keep others waiting.
+_CONNECTIONS = 1000
+
+#: The exchanges of keys of a process at a time; more would only wait for its one processor, until time is up. What follows is
+#: mostly spent waiting, and a login that hangs must not keep others from beginning.
+_EXCHANGES = threading.BoundedSemaphore(16)
 
 #: The signature algorithms of an RSA key, newest first; the type of the key itself is ssh-rsa in all of them.
 _RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
@@ -117,7 +126,8 @@ class KnownHosts:
 
     def __init__(self, text: str) -> None:
         self._plain: dict[str, list[tuple[str, str, str]]] = {}
-        self._others: list[tuple[str, tuple[str, str, str]]] = []
+        self._hashed: list[tuple[bytes, bytes, tuple[str, str, str]]] = []
+        self._patterns: list[tuple[str, tuple[str, str, str]]] = []
         for line in text.splitlines():
             fields = line.split()
             marker = fields.pop(0) if fields and fields[0].startswith("@") else ""
@@ -125,24 +135,27 @@ class KnownHosts:
                 continue
             names, kind, key = fields[:3]
             entry = (marker, kind, key)
-            for name in names.split(","):
-                if name.startswith(("|1|", "!")) or "*" in name or "?" in name:
-                    self._others.append((names, entry))
-                    break
-                self._plain.setdefault(name.lower(), []).append(entry)
+            if names.startswith("|1|"):
+                with contextlib.suppress(ValueError):
+                    salt, digest = map(base64.b64decode, names[3:].split("|"))
+                    self._hashed.append((salt, digest, entry))
+            elif any(character in names for character in "*?!"):
+                self._patterns.append((names, entry))
+            else:
+                for name in names.split(","):
+                    self._plain.setdefault(name.lower(), []).append(entry)
 
     def keys_of(self, host: str, port: int) -> list[tuple[str, str, str]]:
         """Marker (``@revoked``, ``@cert-authority`` or nothing), type and key of each entry of a host."""
         name = (host if port == 22 else f"[{host}]:{port}").lower()
-        return [*self._plain.get(name, ()), *(entry for names, entry in self._others if _matches(names, name))]
+        encoded = name.encode()
+        # HMAC-SHA1 is the format's choice, not ours. There may be as many as there are hosts to ask for.
+        hashed = (entry for salt, digest, entry in self._hashed if hmac.digest(salt, encoded, "sha1") == digest)
+        patterns = (entry for names, entry in self._patterns if _matches(names, name))
+        return [*self._plain.get(name, ()), *hashed, *patterns]
 
 
 def _matches(names: str, name: str) -> bool:
-    if names.startswith("|1|"):
-        _empty, _one, salt, digest = names.split("|")
-        # The format's choice, not ours.
-        own = hmac.new(base64.b64decode(salt), name.encode(), hashlib.sha1).digest()
-        return hmac.compare_digest(own, base64.b64decode(digest))
     patterns = [pattern.lower() for pattern in names.split(",")]
     if any(fnmatch.fnmatchcase(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
         return False
@@ -205,6 +218,7 @@ class Prober:
 
     def probe_all(self, endpoints: t.Sequence[Endpoint], forks: int) -> list[Outcome]:
         """What comes of each, in their order, ``forks`` at a time."""
+        raise_file_limit()
         processes = min(os.cpu_count() or 1, 1 + len(endpoints) // _HOSTS_PER_PROCESS)
         if processes == 1:
             return self._probe_some(endpoints, forks)
@@ -220,10 +234,11 @@ class Prober:
         logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
         names = {endpoint.address for endpoint in endpoints if not is_numeric(endpoint.address)}
         answer = Resolver(self._timeout, self._timeout).resolve({name: [name] for name in names}, {}) if names else None
-        with concurrent.futures.ThreadPoolExecutor(max_workers=min(forks, len(endpoints)) or 1) as pool:
-            return list(pool.map(lambda endpoint: self._probe(endpoint, answer), endpoints))
+        logins = threading.BoundedSemaphore(forks)
+        with concurrent.futures.ThreadPoolExecutor(max_workers=min(_CONNECTIONS, len(endpoints)) or 1) as pool:
+            return list(pool.map(lambda endpoint: self._probe(endpoint, answer, logins), endpoints))
 
-    def _probe(self, endpoint: Endpoint, answer: t.Any) -> Outcome:
+    def _probe(self, endpoint: Endpoint, answer: t.Any, logins: threading.BoundedSemaphore) -> Outcome:
         begin = time.monotonic()
         outcome = Outcome(endpoint.name)
         address = endpoint.address
@@ -244,7 +259,7 @@ class Prober:
         attempt = connect(address, endpoint.port, self._timeout)
         outcome.finding = reaching(attempt, None, endpoint.name, facts)
         if attempt.connection is not None:
-            with attempt.connection:
+            with attempt.connection, logins:
                 outcome.finding = self._log_in(attempt.connection, endpoint, outcome, facts)
         outcome.seconds = time.monotonic() - begin
         return outcome
@@ -262,8 +277,7 @@ class Prober:
             return obstacle
         outcome.banner = banner[1]
         replayed.rewind()
-        with _LOGINS:
-            return self._speak(replayed, endpoint, outcome, found)
+        return self._speak(replayed, endpoint, outcome, found)
 
     def _speak(
         self,
@@ -278,13 +292,15 @@ class Prober:
         try:
             options = transport.get_security_options()
             options.key_types = prefer((kind for _marker, kind, _key in known), options.key_types)
-            try:
-                transport.start_client(timeout=self._timeout)
-                host_key = transport.get_remote_server_key()
-            except paramiko.ssh_exception.IncompatiblePeer as error:
-                return found("host_key", "ssh-no-common-algorithm", str(error))
-            except (paramiko.SSHException, OSError, EOFError) as error:
-                return found("connect", "ssh-closed", str(error))
+            with _EXCHANGES:
+                begin = time.monotonic()
+                try:
+                    transport.start_client(timeout=self._timeout)
+                    host_key = transport.get_remote_server_key()
+                except paramiko.ssh_exception.IncompatiblePeer as error:
+                    return found("host_key", "ssh-no-common-algorithm", str(error))
+                except (paramiko.SSHException, OSError, EOFError) as error:
+                    return found("connect", self._ended(begin, "ssh-closed"), str(error))
             kind = check_host_key(known, host_key.get_name(), host_key.get_base64()) if endpoint.known_hosts else None
             if kind is not None:
                 return found("host_key", kind, f"{host_key.get_name()} {host_key.fingerprint}")
@@ -303,15 +319,20 @@ class Prober:
             if key is None:
                 return found("authenticate", kind, evidence)
             keys = [key]
-        said = "there is no key to offer"
+        said, kind = "there is no key to offer", "ssh-auth-refused"
         for key in keys:
+            begin = time.monotonic()
             try:
                 transport.auth_publickey(endpoint.user, key)
             except (paramiko.SSHException, OSError, EOFError) as error:
-                said = str(error)
+                said, kind = str(error), self._ended(begin, "ssh-auth-refused")
             if transport.is_authenticated():
                 return None
-        return found("authenticate", "ssh-auth-refused", said)
+        return found("authenticate", kind, said)
+
+    def _ended(self, begin: float, otherwise: str) -> str:
+        """The id of the problem with a step that failed: paramiko does not tell the end of its time from what sshd does."""
+        return "ssh-banner-timeout" if time.monotonic() - begin >= self._timeout else otherwise
 
     def _run(self, transport: t.Any, outcome: Outcome, found: t.Callable[[str, str, str], Finding]) -> Finding | None:
         try:
@@ -328,8 +349,9 @@ class Prober:
             return found("session", "ssh-session", f"{self._command} did not end in {self._timeout:g} s")
         if channel.recv_exit_status() == 0:
             return None
-        kind = "ssh-shell" if "not available" in outcome.output else "ssh-session"
-        return found("session", kind, f"exit status {channel.recv_exit_status()}: {outcome.output}")
+        status = channel.recv_exit_status()
+        told = said_by_ssh(outcome.output, outcome.name, outcome.name)
+        return told[0] if told else found("session", "ssh-session", f"exit status {status}: {outcome.output}")
 
 
 class _Replayed:

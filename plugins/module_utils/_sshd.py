@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import re
 import shutil
@@ -27,6 +28,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import free_ports
 from ansible_collections.gpufabric.nccl.plugins.module_utils._openssh import find_openssh_program
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import Problem, ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Process,
     end,
@@ -93,10 +95,7 @@ class SshdSettings:
 
 def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: tuple[int, int]) -> str:
     """The text of sshd_config. ``version`` is OpenSSH's."""
-    lines = [f"# Private sshd of gpufabric.nccl, run {run_dir.run_id}"]
-    # sshd takes the first value it meets, so what the user sets comes first.
-    lines += [f"{keyword} {value}" for keyword, value in sorted(settings.extra_options.items())]
-    lines += [f"Port {port}", f"ListenAddress {settings.address}"]
+    lines = [f"Port {port}", f"ListenAddress {settings.address}"]
     lines += [f"HostKey {host_key_path(run_dir, kind)}" for kind in settings.host_key_types]
     marks = {RUN_ID_VARIABLE: run_dir.run_id, SESSION_VARIABLE: run_dir.run_id, "TMPDIR": run_dir.tmp}
     session = {**marks, **settings.environment}
@@ -136,7 +135,12 @@ def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: t
         # Penalties are for strangers; here they would hit peers that were probed.
         lines.append("PerSourcePenalties no")
     lines += [f"AcceptEnv {name}" for name in settings.accept_env]
-    return "\n".join(lines) + "\n"
+    # sshd takes the first value of most keywords, and the last of some, such as MaxStartups.
+    chosen = {keyword.lower() for keyword in settings.extra_options}
+    lines = [line for line in lines if line.partition(" ")[0].lower() not in chosen]
+    head = [f"# Private sshd of gpufabric.nccl, run {run_dir.run_id}"]
+    head += [f"{keyword} {value}" for keyword, value in sorted(settings.extra_options.items())]
+    return "\n".join([*head, *lines]) + "\n"
 
 
 def _quoted(word: str) -> str:
@@ -146,6 +150,11 @@ def _quoted(word: str) -> str:
 def host_key_path(run_dir: RunDir, kind: str) -> str:
     """Where the private host key of a kind is."""
     return os.path.join(run_dir.sshd, f"ssh_host_{kind}_key")
+
+
+def log_path(run_dir: RunDir) -> str:
+    """Where the log is."""
+    return os.path.join(run_dir.sshd, "sshd.log")
 
 
 def config_values(config: str, keyword: str) -> list[str]:
@@ -173,7 +182,7 @@ def port_was_taken(log: str) -> bool:
 def complaint(stderr: str, path: str) -> str:
     """What ``sshd -t`` has against the configuration in the file at ``path``."""
     found = re.findall(rf"^{re.escape(path)}:? line \d+: (.+?)\s*$", stderr, re.MULTILINE)
-    return found[-1] if found else _last_line(stderr)
+    return (found[-1] if found else _last_line(stderr)).rstrip(".")
 
 
 def is_locked(shadow: str, user: str) -> bool:
@@ -232,27 +241,55 @@ def find_listener(processes: t.Mapping[int, Process], config_path: str, uid: int
     return next((pid for pid, parent in found.items() if parent not in found), None)
 
 
+def last_connection(log: str) -> str:
+    """sshd's log with the lines before the last connection blank: they have no times, and may say what was mended since."""
+    lines = log.splitlines()
+    start = max((number for number, line in enumerate(lines) if line.startswith("Connection from ")), default=0)
+    return "\n" * start + "\n".join(lines[start:])
+
+
+def causes_in(log: str) -> list[Problem]:
+    """Why sshd does not run or refused somebody, from the text of its log, as far as that tells."""
+    # It takes as long to load as all else of a module, and is not needed where sshd runs.
+    from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import Source, diagnose
+
+    return diagnose([Source("sshd", log.splitlines(), socket.gethostname(), "sshd.log")], None)
+
+
+def known_cause(identity: str, evidence: str = "", **facts: t.Any) -> ProblemError:
+    """A failure of this node's sshd by its id in the catalogue."""
+    # As above.
+    from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
+
+    return ProblemError(problem(identity, socket.gethostname(), evidence, **facts))
+
+
+def cause_in(text: str, otherwise: str, **facts: t.Any) -> ProblemError:
+    """A failure of this node's sshd by what it says; where that tells nothing, by an id in the catalogue."""
+    found = causes_in(text)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return ProblemError(*found) if found else known_cause(otherwise, "\n".join(lines[-3:]), **facts)
+
+
 def default_use_pam(user: str) -> bool:
-    """Whether sessions must go through PAM: only where sshd alone would let nobody into the account. Raises NodeError."""
+    """Whether sessions must go through PAM: only where sshd alone would let nobody into the account. Raises ProblemError."""
     # Nobody but root can read the file, and sshd run by anybody else cannot either.
     if os.geteuid() != 0 or not is_locked(read_text("/etc/shadow") or "", user):
         return False
     if not os.path.exists("/etc/pam.d/sshd"):
-        raise NodeError(
-            f"the account {user} is locked, and there is no /etc/pam.d/sshd to log in by: run usermod -p '*' {user}"
-        )
+        raise known_cause("account-locked", "there is no /etc/pam.d/sshd to log in by", user=user)
     return True
 
 
 def check_port_is_free(settings: SshdSettings) -> None:
-    """Raise NodeError where the port that the settings insist on cannot be had."""
-    try:
-        free_ports(settings.address, within=[settings.port])
-    except NodeError:
-        raise NodeError(
-            f"port: {settings.port} of {settings.address} is used by another program or not permitted to {settings.user};"
-            " allowed: a free port, or 0"
-        ) from None
+    """Raise ProblemError where the port that the settings insist on cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        try:
+            listener.bind((settings.address, settings.port))
+        except OSError as error:
+            kind = "sshd-port-forbidden" if error.errno == errno.EACCES else "sshd-port-taken"
+            raise known_cause(kind, port=settings.port, address=settings.address) from None
 
 
 class Sshd:
@@ -264,7 +301,7 @@ class Sshd:
         self.account = account
         self._program = program
         self._config_path = os.path.join(run_dir.sshd, "sshd_config")
-        self._log_path = os.path.join(run_dir.sshd, "sshd.log")
+        self._log_path = log_path(run_dir)
         self._marker_path = os.path.join(run_dir.sshd, "made_directory")
 
     @property
@@ -374,8 +411,10 @@ class Sshd:
         finally:
             remove(candidate)
         if result.returncode != 0:
+            said = result.stderr.replace(candidate, self._config_path)
             # The other lines are the module's own.
-            raise NodeError(f"extra_options: sshd refuses its configuration: {complaint(result.stderr, candidate)}")
+            option = complaint(said, self._config_path)
+            raise cause_in(said, "ssh-config-invalid", path=self._config_path, option=option)
 
     def _make_directory(self, path: str) -> None:
         try:
@@ -383,10 +422,7 @@ class Sshd:
             # Whatever the umask is.
             os.chmod(path, 0o755)
         except OSError as error:
-            raise NodeError(
-                f"sshd needs the directory {path} (privilege separation), and it cannot be made: {error.strerror};"
-                f" make it in the image: RUN mkdir -p -m 0755 {path}"
-            ) from error
+            raise known_cause("sshd-run-directory", f"it cannot be made: {error.strerror}", path=path) from error
         write_text(self._marker_path, path)
 
     def made_directory(self) -> tuple[str | None, str | None]:
@@ -441,7 +477,7 @@ class Sshd:
             if pid is not None:
                 return Instance(config, pid)
             if settings.port:
-                raise NodeError(f"port: {port} of {settings.address} is used by another program; set another, or 0")
+                raise known_cause("sshd-port-taken", port=port, address=settings.address)
             port = 0
         raise NodeError(f"five ports of {settings.address} in a row were taken by other programs before sshd had them")
 
@@ -459,12 +495,10 @@ class Sshd:
         if process.poll() is None:
             process.kill()
             process.wait()
-            raise NodeError(
-                f"sshd does not answer on {settings.address} port {port} within {timeout:g} s{_advice(log)}"
-            )
+            raise cause_in(log, "sshd-silent", address=settings.address, port=port, seconds=f"{timeout:g}")
         if port_was_taken(log):
             return None
-        raise NodeError(f"sshd ended with exit status {process.returncode} instead of listening{_advice(log)}")
+        raise cause_in(log, "sshd-ended", status=process.returncode)
 
 
 def _accepts(address: str, port: int) -> bool:
@@ -476,11 +510,3 @@ def _accepts(address: str, port: int) -> bool:
 
 def _last_line(text: str) -> str:
     return (text.strip().splitlines() or ["no reason given"])[-1]
-
-
-def _advice(log: str) -> str:
-    lines = [line for line in log.splitlines() if line.strip()][-3:]
-    advice = f"; its log says: {' | '.join(lines)}" if lines else "; its log is empty"
-    if "chroot(" in log and "not permitted" in log:
-        advice += "; add the capability SYS_CHROOT to the container"
-    return advice

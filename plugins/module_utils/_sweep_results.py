@@ -22,9 +22,9 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import parse_size
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import PLACEMENTS
-from ansible_collections.gpufabric.nccl.plugins.module_utils._report import _markdown_table as markdown_table
-from ansible_collections.gpufabric.nccl.plugins.module_utils._report import format_size
+from ansible_collections.gpufabric.nccl.plugins.module_utils._report import format_size, markdown_table
 from ansible_collections.gpufabric.nccl.plugins.module_utils._sweep import estimate
+from ansible_collections.gpufabric.nccl.plugins.module_utils._verdict import PROBLEMS as RULE_PROBLEMS
 
 #: With fewer repeats of a setting, or of the default, nothing is said of their noise.
 LEAST_REPEATS = 3
@@ -103,9 +103,9 @@ def sweep_results(
     """What the result documents of a sweep say together.
 
     ``documents``: each with the point as ``points.sweep``, as sweep_points made it; others are counted as ``foreign``.
-    Of several with one id the last counts. Those with the verdict fail or incomplete are not used, but counted; a
-    setting that failed in any repeat is neither the best nor advised. ``points``: as planned, to tell which are missing, not
-    only how many.
+    Of several with one id the last counts. Those that are not whole, or failed for another reason than a missed limit, are
+    not used, but counted; a setting that failed in any repeat is neither the best nor advised. ``points``: as planned, to
+    tell which are missing, not only how many.
     ``default``: the variables of the setting that gains are over, by default none. ``bands``: the largest sizes of the
     bands but the last.
 
@@ -121,8 +121,8 @@ def sweep_results(
     edges = sorted(parse_size("bands", edge) for edge in bands)
     wanted = tuple(sorted((str(name), str(value)) for name, value in (default or {}).items()))
     latest = {document["points"]["sweep"]["id"]: document for document in documents if _is_swept(document)}
-    used = [document for document in latest.values() if document["verdict"] in ("pass", "unchecked")]
-    excluded = [document for document in latest.values() if document["verdict"] not in ("pass", "unchecked")]
+    used = [document for document in latest.values() if _is_measured(document)]
+    excluded = [document for document in latest.values() if not _is_measured(document)]
     missing = [point["id"] for point in points if point["id"] not in latest]
     totals = [document["points"]["sweep"].get("total", 0) for document in latest.values()]
     durations = {name: document["points"].get("duration_s") for name, document in latest.items()}
@@ -154,6 +154,14 @@ def sweep_results(
         "effects": [effect for cell in cells for effect in _effects(*cell, wanted)],
         "overall": _overall(found),
     }
+
+
+def _is_measured(document: Document) -> bool:
+    """Whether its times count. One that misses a limit was measured well: it is what the others are compared with."""
+    if document["verdict"] != "fail":
+        return document["verdict"] != "incomplete"
+    errors = {entry["id"] for entry in document.get("problems", ()) if entry["severity"] == "error"}
+    return bool(errors) and errors <= set(RULE_PROBLEMS) and document["complete"]
 
 
 def _is_swept(document: Document) -> bool:
@@ -350,7 +358,7 @@ def _overall(found: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
         entries = [band[env] for band in sound if env in band]
         known = len(entries) == len(sound) and all(entry["beyond_noise"] is not None for entry in entries)
         gaining = any(entry["beyond_noise"] and band["advice"]["lines"] for entry, band in zip(entries, found))
-        if known and gaining and not any(map(_is_slower, entries)):
+        if known and gaining and not any(map(is_slower, entries)):
             gains[env] = 100 * (_mean([1 + entry["gain_percent"] / 100 for entry in entries]) - 1)
     if not gains:
         return _advice({}, None)
@@ -365,7 +373,7 @@ def _is_as_fast(entry: t.Mapping[str, t.Any], lead: t.Mapping[str, t.Any]) -> bo
     return entry["time_us"] <= lead["time_us"] * (1 + lead["noise_percent"] / 100)
 
 
-def _is_slower(entry: t.Mapping[str, t.Any]) -> bool:
+def is_slower(entry: t.Mapping[str, t.Any]) -> bool:
     """Whether it is beyond the noise."""
     return 100 / (1 + entry["gain_percent"] / 100) - 100 > entry["noise_percent"]
 
@@ -378,28 +386,28 @@ def swept(documents: t.Sequence[Document]) -> dict[str, t.Any] | None:
 
 def sweep_table(results: t.Mapping[str, t.Any]) -> str:
     """What sweep_results found, as text for a terminal."""
-    parts = [_counted(results["counts"])]
+    parts = [counts_text(results["counts"])]
     header, lines = _best_lines(results["bands"])
     if lines:
         parts.append("\n".join(_aligned(header, lines)))
     header, lines = _effect_lines(results["effects"])
     if lines:
         parts.append(f"{_EFFECTS}; see the noise above\n" + "\n".join(_aligned(header, lines)))
-    parts.append("\n".join(textwrap.wrap(_sentence(results["noise"]), _WIDTH)))
-    parts.append("\n".join([_overall_text(results["overall"]), *(f"  {line}" for line in results["overall"]["lines"])]))
+    parts.append("\n".join(textwrap.wrap(as_sentence(results["noise"]), _WIDTH)))
+    parts.append("\n".join([overall_text(results["overall"]), *(f"  {line}" for line in results["overall"]["lines"])]))
     return "\n\n".join(parts) + "\n"
 
 
 def sweep_markdown(results: t.Mapping[str, t.Any]) -> str:
     """What sweep_results found, as sections of a report in Markdown."""
-    parts = ["## Sweep", _counted(results["counts"])]
+    parts = ["## Sweep", counts_text(results["counts"])]
     header, lines = _best_lines(results["bands"])
     if lines:
-        parts += ["### Best settings", markdown_table(header, lines, left=_TEXTS), _sentence(results["noise"])]
+        parts += ["### Best settings", markdown_table(header, lines, left=_TEXTS), as_sentence(results["noise"])]
     header, lines = _effect_lines(results["effects"])
     if lines:
         parts += [f"### {_EFFECTS}", "Compare them with the noise above.", markdown_table(header, lines, left=_TEXTS)]
-    parts += ["### Settings for all jobs", _overall_text(results["overall"])]
+    parts += ["### Settings for all jobs", overall_text(results["overall"])]
     if results["overall"]["lines"]:
         parts.append("\n".join(f"    {line}" for line in results["overall"]["lines"]))
     if results["excluded"]:
@@ -413,7 +421,8 @@ _EFFECTS = "Change of speed by one factor, all others held"
 _TEXTS = ("collective", "sizes", "best", "beyond noise", "advice", "factor", "level", "over")
 
 
-def _counted(counts: t.Mapping[str, int]) -> str:
+def counts_text(counts: t.Mapping[str, int]) -> str:
+    """How many points were used, and what became of the others."""
     words = [f"{counts['used']} of {counts['documents'] + counts['missing']} tests used"]
     words += [
         f"{counts[name]} {text}"
@@ -438,18 +447,18 @@ def _best_lines(found: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[str], li
             continue
         beyond = {True: "yes", False: "no", None: f"not known: {best['why']}"}[best["beyond_noise"]]
         advice = band["advice"]
-        text = _env_text(best["env"])
+        text = env_text(best["env"])
         if advice["lines"] and advice["env"] != best["env"]:
-            text += f"; as good: {_env_text(advice['env'])}"
+            text += f"; as good: {env_text(advice['env'])}"
         lines.append(
             [
-                _job_text(band, found),
-                _sizes_text(band),
-                _number(band["default"] and band["default"]["time_us"]),
-                _number(best["time_us"]),
-                _number(best["busbw"]),
-                _number(best["gain_percent"], 1),
-                _number(best["noise_percent"], 1),
+                job_text(band, found),
+                sizes_text(band),
+                number_text(band["default"] and band["default"]["time_us"]),
+                number_text(best["time_us"]),
+                number_text(best["busbw"]),
+                number_text(best["gain_percent"], 1),
+                number_text(best["noise_percent"], 1),
                 beyond,
                 text,
             ]
@@ -462,10 +471,10 @@ def _effect_lines(effects: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[str]
     lines = [
         [
             effect["collective"],
-            _sizes_text(effect),
+            sizes_text(effect),
             effect["factor"],
-            _level_text(effect["level"]),
-            _level_text(effect["reference"]),
+            level_text(effect["level"]),
+            level_text(effect["reference"]),
             f"{effect['median_percent']:+.1f}",
             f"{effect['mean_percent']:+.1f}",
             str(effect["pairs"]),
@@ -475,13 +484,14 @@ def _effect_lines(effects: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[str]
     return header, lines
 
 
-def _overall_text(overall: t.Mapping[str, t.Any]) -> str:
+def overall_text(overall: t.Mapping[str, t.Any]) -> str:
+    """The advice for all jobs, in words."""
     if not overall["lines"]:
         return "For all jobs: no setting is beyond the noise faster than the default in a band and slower in none."
     return f"For all jobs, {overall['gain_percent']:.1f} % faster on average, in the environment or /etc/nccl.conf (NCCL_* only):"
 
 
-def _job_text(band: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def job_text(band: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """The collective, and what else tells it from the others."""
     words = [band["collective"]]
     for name in _FACTORS:
@@ -490,24 +500,29 @@ def _job_text(band: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.An
     return " ".join(words)
 
 
-def _sizes_text(entry: t.Mapping[str, t.Any]) -> str:
+def sizes_text(entry: t.Mapping[str, t.Any]) -> str:
+    """The sizes of a band."""
     smallest, largest = format_size(entry["min_bytes"]), format_size(entry["max_bytes"])
     return smallest if smallest == largest else f"{smallest} to {largest}"
 
 
-def _env_text(env: t.Mapping[str, str]) -> str:
+def env_text(env: t.Mapping[str, str]) -> str:
+    """A setting's variables."""
     return " ".join(f"{name}={value}" for name, value in env.items()) or "nothing set"
 
 
-def _level_text(level: t.Any) -> str:
+def level_text(level: t.Any) -> str:
+    """A level of a factor."""
     return "not set" if level is None else str(level)
 
 
-def _number(value: float | None, decimals: int = 2) -> str:
+def number_text(value: float | None, decimals: int = 2) -> str:
+    """Empty where it is not known."""
     return "" if value is None else f"{value:.{decimals}f}"
 
 
-def _sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
+    """With a capital and a full stop."""
     return f"{text[0].upper()}{text[1:]}."
 
 

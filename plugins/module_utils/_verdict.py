@@ -12,6 +12,7 @@ much it was kept or missed. Bandwidths are in GB/s, times in microseconds, sizes
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import math
@@ -25,6 +26,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._baseline import (
     Noise,
     baseline_samples,
     key_of,
+    runs_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import parse_size
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
@@ -39,6 +41,10 @@ COLLECTIVES = (
 )
 METRICS = (*(f"{placement}.{name}" for placement in PLACEMENTS for name in ("busbw", "algbw", "time_us")), "avg_busbw")
 OVER = ("peak", "each")
+_PROBLEM_OF = {"dip": "bandwidth-dip", "cliff": "latency-cliff", "assertion": "assertion-failed"}
+_LIMIT_MISSED = "limit-missed"
+#: The problems that rules make; any other is one of the run itself.
+PROBLEMS = (_LIMIT_MISSED, *_PROBLEM_OF.values())
 #: Of these a rule has one.
 LIMITS = ("limit", "ceiling_percent", "baseline_percent", "dip_percent", "cliff_factor")
 BOUNDS = ("min_ranks", "max_ranks", "min_hosts", "max_hosts")
@@ -76,7 +82,10 @@ class Expression(t.Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """One that has been checked. ``kind`` is the name of its limit, and ``limit`` the number. ``source``: of a reference."""
+    """One that has been checked. ``kind`` is the name of its limit, and ``limit`` the number. ``source``: of a reference.
+
+    ``over``: of OVER, or of a reference ``first``, the smallest of its sizes.
+    """
 
     name: str
     kind: str
@@ -184,6 +193,9 @@ class Judge:
         if assertions and compiled is None:
             raise GpufabricError("assertions need the Python library jmespath on the host that the task runs on")
         self._assertions = [_assertion(index, entry, compiled) for index, entry in enumerate(assertions) if compiled]
+        names = _distinct([rule.name for rule in self._rules] + [assertion.name for assertion in self._assertions])
+        self._rules = [dataclasses.replace(rule, name=next(names)) for rule in self._rules]
+        self._assertions = [dataclasses.replace(assertion, name=next(names)) for assertion in self._assertions]
 
     def judge(self, document: Document) -> dict[str, t.Any]:
         """The document with ``verdicts``, a problem for each that is not kept, and the verdict that follows.
@@ -195,8 +207,10 @@ class Judge:
             if rule.applies(document, self._topology.network):
                 entries.append(self._apply(rule, document))
         entries += [_assert(document, assertion) for assertion in self._assertions]
-        problems = [_problem(entry) for entry in entries[1:] if entry["passed"] is False]
-        result = {**add_problems(document, problems), "verdicts": entries}
+        # Of a document that was judged before, what was missed then is no problem of these rules.
+        before = [problem.as_dict() for problem in _problems(document.get("verdicts", ()))]
+        document = {**document, "problems": [entry for entry in document["problems"] if entry not in before]}
+        result = {**add_problems(document, _problems(entries)), "verdicts": entries}
         if result["verdict"] == "pass" and all(entry["passed"] is None for entry in entries[1:]):
             result["verdict"] = "unchecked"
         return result
@@ -208,13 +222,18 @@ class Judge:
             return _cliff(rule, document)
         if rule.metric == "avg_busbw":
             average = document["summary"]["avg_busbw"]
+            if not all(rule.meets(row["size"]) for row in document["rows"]):
+                return _entry(rule, reason=f"the average is not over sizes{_band(rule)} alone")
             found = [] if average is None else [(None, average)]
         else:
             found = [(row, value) for row, value in _values(document, rule.metric) if rule.meets(row["size"])]
         if not found:
             return _entry(rule, reason=f"the test has no {_told_metric(rule.metric)}{_band(rule)}")
+        band = None if found[0][0] is None else (found[0][0]["size"], found[-1][0]["size"])
         if rule.over == "peak":
             found = [max(found, key=lambda item: item[1])]
+        elif rule.over == "first":
+            found = found[:1]
         held, reason = [], ""
         for row, value in found:
             limit, source = self._limit(rule, document, row)
@@ -229,7 +248,11 @@ class Judge:
         percent, row, value, limit, source = min(held, key=lambda item: item[0])
         size = None if row is None else row["size"]
         missed = [row["size"] for percent, row, _value, _limit, _source in held if percent < 0 and row is not None]
-        return _entry(rule, value, limit, source, percent, size=size, missed=missed)
+        entry = _entry(rule, value, limit, source, percent, size=size, missed=missed)
+        if band and rule.kind != "baseline_percent":
+            # The limit is the same for all of these sizes.
+            entry.update(min_bytes=band[0], max_bytes=band[1])
+        return entry
 
     def _limit(self, rule: Rule, document: Document, row: t.Mapping[str, t.Any] | None) -> tuple[float | None, str]:
         """The limit and where it comes from, or None and why there is none."""
@@ -263,7 +286,7 @@ class Judge:
         tolerance = least if noise is None else noise
         median = statistics.median(values)
         factor = 1 + tolerance / 100
-        source = f"the median of {_runs(len(values))} in the baseline, {median:.5g}, and {tolerance:.3g} % " + (
+        source = f"the median of {runs_text(len(values))} in the baseline, {median:.5g}, and {tolerance:.3g} % " + (
             "tolerance" if noise is None or tolerance == least else "noise"
         )
         return (median * factor if rule.is_time else median / factor), source
@@ -353,15 +376,22 @@ def _dip(rule: Rule, document: Document) -> dict[str, t.Any]:
     if not found:
         return _entry(rule, reason=f"no bandwidth was measured{_band(rule)}")
     fall, size, value, (best_size, best_value) = max(found)
-    words = f"{value:.4g} GB/s at {format_size(size)}, after {best_value:.4g} GB/s at {format_size(best_size)}"
-    return _shape(rule, max(0.0, fall), size, "%", words)
+    if fall <= 0:
+        return _shape(rule, 0.0, size, "%", "no fall")
+    words = f"a fall of {fall:.3g} % to {value:.4g} GB/s at {format_size(size)}"
+    return _shape(rule, fall, size, "%", f"{words} from {best_value:.4g} GB/s at {format_size(best_size)}")
 
 
 def _cliff(rule: Rule, document: Document) -> dict[str, t.Any]:
     """Whether a time is much more than that of the next smaller size."""
     values = [(row["size"], value) for row, value in _values(document, rule.metric) if rule.meets(row["size"])]
     steps = [
-        (second[1] / first[1], second[0], f"{second[1]:.4g} us at {format_size(second[0])}, after {first[1]:.4g} us")
+        (
+            second[1] / first[1],
+            second[0],
+            f"{second[1]:.4g} us at {format_size(second[0])}, {second[1] / first[1]:.3g} times the {first[1]:.4g} us at"
+            f" {format_size(first[0])}",
+        )
         for first, second in zip(values, values[1:])
         if first[1] > 0 and second[0] > first[0]
     ]
@@ -373,6 +403,9 @@ def _cliff(rule: Rule, document: Document) -> dict[str, t.Any]:
 
 def _shape(rule: Rule, value: float, size: int, unit: str, words: str) -> dict[str, t.Any]:
     passed = value <= rule.limit
+    percent = 100 * (rule.limit - value) / rule.limit
+    side = f"{_told_percent(percent)} % {'below' if passed else 'above'}"
+    told = f"{words}, {side} the limit of {rule.limit:g} {unit} (the rule)"
     return {
         "rule": rule.name,
         "metric": "dip" if rule.kind == "dip_percent" else "cliff",
@@ -380,11 +413,11 @@ def _shape(rule: Rule, value: float, size: int, unit: str, words: str) -> dict[s
         "limit": rule.limit,
         "unit": unit,
         "source": "the rule",
-        "percent": _rounded(100 * (rule.limit - value) / rule.limit),
+        "percent": _rounded(percent),
         "size": size,
         "missed_sizes": [] if passed else [size],
         "passed": passed,
-        "message": f"{rule.name}: {words}",
+        "message": f"{rule.name}: {told}",
     }
 
 
@@ -455,8 +488,6 @@ def _entry(
         "missed_sizes": list(missed),
         "passed": passed,
     }
-    if rule.metric != "avg_busbw" and rule.over == "peak" and not rule.is_time and value is not None:
-        entry.update(min_bytes=rule.min_bytes or 0, max_bytes=size if rule.max_bytes is None else rule.max_bytes)
     if passed is None or value is None or limit is None or percent is None:
         return {**entry, "message": f"{rule.name}: not checked, {reason}"}
     where = f" at {format_size(size)}" if size is not None else ""
@@ -466,15 +497,25 @@ def _entry(
     return {**entry, "message": f"{rule.name}: {words}"}
 
 
+def _problems(entries: t.Sequence[t.Mapping[str, t.Any]]) -> list[Problem]:
+    """Of all that is not kept, but for the first entry: wrong values are a problem of the document itself."""
+    return [_problem(entry) for entry in entries[1:] if entry["passed"] is False]
+
+
 def _problem(entry: t.Mapping[str, t.Any]) -> Problem:
-    ids = {"dip": "bandwidth-dip", "cliff": "latency-cliff", "assertion": "assertion-failed"}
     return Problem(
-        id=ids.get(entry["metric"], "limit-missed"),
+        id=_PROBLEM_OF.get(entry["metric"], _LIMIT_MISSED),
         severity="error",
         cause=entry["message"][:1].upper() + entry["message"][1:] + ("" if entry["message"].endswith(".") else "."),
         cure="Look at the value that the assertion is about." if entry["metric"] == "assertion" else _ADVICE,
-        evidence=f"limit from {entry['source']}" if entry["metric"] not in ids else entry["source"],
+        evidence=entry["source"] if entry["metric"] == "assertion" else _missed_text(entry["missed_sizes"]),
     )
+
+
+def _missed_text(sizes: t.Sequence[int]) -> str:
+    """Where a limit is missed; nothing of one that is about no size."""
+    more = f" and {len(sizes) - 8} more sizes" if len(sizes) > 8 else ""
+    return f"missed at {', '.join(map(format_size, sizes[:8]))}{more}" if sizes else ""
 
 
 def _band(rule: Rule) -> str:
@@ -487,10 +528,6 @@ def _band(rule: Rule) -> str:
 
 def _told_percent(percent: float) -> str:
     return f"{abs(percent):,.0f}" if abs(percent) >= 100 else f"{abs(percent):.3g}"
-
-
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
 
 
 def _told_metric(metric: str) -> str:
@@ -598,6 +635,14 @@ def _name(rule: Rule) -> str:
     return f"{what} {bound} {limits[rule.kind]}"
 
 
+def _distinct(names: t.Iterable[str]) -> t.Iterator[str]:
+    """The names, the second of a kind as ``name (2)``: each is one series in Prometheus, and one case in JUnit."""
+    seen: collections.Counter[str] = collections.Counter()
+    for name in names:
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name} ({seen[name]})"
+
+
 def _reference_rules(name: t.Any, tolerance: t.Any) -> list[Rule]:
     if name is None:
         return []
@@ -625,6 +670,7 @@ def _reference_rules(name: t.Any, tolerance: t.Any) -> list[Rule]:
                 gpu=reference.gpu,
                 min_bytes=reference.min_bytes,
                 max_bytes=reference.max_bytes,
+                over=reference.over,
                 source=source + (f", less {less:g} %" if less else ""),
             )
         )

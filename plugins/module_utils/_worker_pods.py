@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import Source, diagnose, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import (
     check_pod_settings,
@@ -34,6 +35,9 @@ CONTAINER = "worker"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
 _CAPABILITY = re.compile(r"[A-Z][A-Z_]+\Z")
 _ORDINAL = re.compile(r"(\d+)")
+_LONGEST_REASON = 200
+#: How long pods may take to start, by the prefix of the role's variables.
+_TIMEOUTS = {"worker_pods_": "worker_pods_timeout", "mpijob_": "mpijob_start_timeout"}
 
 #: What the ways in need, as (group, resource, verbs).
 _TO_ADOPT = (("", "pods", ("get", "list")), ("", "pods/exec", ("create",)))
@@ -279,17 +283,21 @@ def _container_statuses(pod: Object) -> list[Object]:
 
 
 def pod_problems(
-    pods: t.Sequence[Object], events: t.Sequence[Object], logs: t.Mapping[str, str], missing: t.Sequence[str] = ()
+    pods: t.Sequence[Object],
+    events: t.Sequence[Object],
+    logs: t.Mapping[str, str],
+    missing: t.Sequence[str] = (),
+    prefix: str = "worker_pods_",
 ) -> list[Problem]:
     """Why pods are not ready, in Kubernetes' own words.
 
     ``pods``: all that are wanted and there. ``events``: of their namespace. ``logs``: the last log lines by pod.
-    ``missing``: names of objects, such as the StatefulSet, whose pods are not all there.
+    ``missing``: names of objects, such as the StatefulSet, whose pods are not all there. ``prefix``: of the role's variables.
     """
-    problems = [_not_created(name, events) for name in missing]
+    problems = [_not_created(name, events, prefix) for name in missing]
     for pod in pods:
         if not is_ready(pod):
-            problems.append(_not_ready(pod, events, logs.get(pod["metadata"]["name"], "")))
+            problems.append(_not_ready(pod, events, logs.get(pod["metadata"]["name"], ""), prefix))
     return problems
 
 
@@ -306,110 +314,117 @@ def _warnings(events: t.Iterable[Object], name: str, uid: str | None = None) -> 
     return list(dict.fromkeys(f"{event.get('reason')}: {(event.get('message') or '').strip()}" for event in found))
 
 
-def _not_created(name: str, events: t.Sequence[Object]) -> Problem:
-    warnings = _warnings(events, name)
+def _told(warnings: t.Sequence[str], host: str, ids: t.Collection[str], otherwise: str, **facts: t.Any) -> Problem:
+    """The one of some causes that the latest of Kubernetes' warnings which names any tells, else another."""
+    for said in reversed(warnings):
+        for item in diagnose([Source("kubernetes", [said], host)], None):
+            if item.id in ids:
+                # Once more, with the facts.
+                return problem(item.id, host, said, **{**facts, "reason": _short(said)})
     said = warnings[-1] if warnings else ""
-    if "exceeded quota" in said:
-        cause = "The quota of the namespace does not let all pods be created."
-        cure = "Ask for fewer pods or less for each, or have the quota raised: kubectl describe quota."
-    elif "violates PodSecurity" in said or "forbidden" in said:
-        cause = "The cluster's rules do not allow such pods."
-        cure = "Change what they name: worker_pods_run_as_user, worker_pods_capabilities, worker_pods_host_network."
-    elif said:
-        cause, cure = "Kubernetes cannot create all pods.", f"See kubectl describe {name}."
-    else:
-        cause = "Not all pods are there, and Kubernetes gives no reason."
-        cure = f"See whether the controller manager works: kubectl describe statefulset {name}."
-    return Problem("pod-not-created", "error", cause, cure, host=name, evidence=said)
+    return problem(otherwise, host, said, **facts, **({"reason": _short(said)} if said else {}))
 
 
-_NOT_STARTED = (
-    "pod-start",
-    "The container cannot be started.",
-    "See whether the image has the program: worker_pods_python_interpreter, or worker_pods_command.",
-)
-#: The reasons for which a container waits: the problem's id, cause and cure. What is not here is told in Kubernetes' words.
-_WAITING: dict[str, tuple[str, str, str]] = {
-    **dict.fromkeys(
-        ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"),
-        (
-            "pod-image",
-            "The image cannot be pulled.",
-            "Correct worker_pods_image, or set worker_pods_image_pull_secrets; see whether the node reaches the registry.",
-        ),
-    ),
-    "ErrImageNeverPull": (
-        "pod-image",
-        "The image is not on the node and is not to be pulled.",
-        "Load it on the node, or set worker_pods_image_pull_policy to IfNotPresent.",
-    ),
-    "InvalidImageName": ("pod-image", "That is no name of an image.", "Correct worker_pods_image."),
-    "CreateContainerConfigError": (
-        "pod-config",
-        "The container names something that is not there, or breaks a rule.",
-        "Correct what is named: a Secret, a ConfigMap, a user (worker_pods_run_as_user).",
-    ),
-    **dict.fromkeys(("CreateContainerError", "RunContainerError"), _NOT_STARTED),
+def _short(said: str) -> str:
+    """Kubernetes' words for a sentence: the rest is evidence."""
+    line = " ".join(said.split()).rstrip(".")
+    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"
+
+
+def _not_created(name: str, events: t.Sequence[Object], prefix: str) -> Problem:
+    return _told(_warnings(events, name), name, ("pod-quota", "pod-refused"), "pod-not-created", prefix=prefix)
+
+
+#: What a container waits for: the problem's id. What is not here is told in Kubernetes' words.
+_WAITING = {
+    "ErrImagePull": "pod-image",
+    "ImagePullBackOff": "pod-image",
+    "RegistryUnavailable": "pod-image",
+    "ErrImageNeverPull": "pod-image-absent",
+    "InvalidImageName": "pod-image-name",
+    "CreateContainerConfigError": "pod-config",
+    "CreateContainerError": "pod-start",
+    "RunContainerError": "pod-start",
 }
 
 
-def _not_ready(pod: Object, events: t.Sequence[Object], log: str) -> Problem:
-    name = pod["metadata"]["name"]
+def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -> Problem:
+    name, status = pod["metadata"]["name"], pod["status"]
     warnings = _warnings(events, name, pod["metadata"].get("uid"))
-
-    def problem(identity: str, cause: str, cure: str, evidence: str) -> Problem:
-        return Problem(identity, "error", cause, cure, host=name, evidence=evidence)
-
-    status = pod["status"]
+    last = warnings[-1] if warnings else ""
     if pod["metadata"].get("deletionTimestamp"):
-        cure = f"Wait until it is gone; one that stays is looked into by kubectl describe pod {name}."
-        return problem("pod-deleted", "It is being deleted.", cure, "")
+        return problem("pod-deleted", name)
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             said = condition.get("message") or condition.get("reason") or ""
-            return problem("pod-unschedulable", "No node takes it.", _scheduling_cure(said), said)
+            settings = _scheduling_settings(said, prefix)
+            return problem("pod-unschedulable", name, said, reason=_short(said), settings=settings)
+    if _is_evicted(status):
+        return _ended(pod, prefix)
     for item in _container_statuses(pod):
-        state, last = item.get("state") or {}, item.get("lastState") or {}
-        ended = state.get("terminated") or last.get("terminated")
+        state, before = item.get("state") or {}, item.get("lastState") or {}
+        ended = state.get("terminated") or before.get("terminated")
         waiting = state.get("waiting") or {}
-        if ended and ended.get("reason") in ("StartError", "ContainerCannotRun"):
-            return problem(*_NOT_STARTED, ended.get("message") or "")
         if ended:
-            what = f"Its container {item['name']} ended with exit status {ended.get('exitCode')}"
-            reason = ended.get("reason")
-            what += f" ({reason})" if reason not in (None, "Error") else ""
-            cure = (
-                "It needs more memory: worker_pods_resources." if reason == "OOMKilled" else "Mend what its log tells."
-            )
-            evidence = log.strip() or ended.get("message") or (warnings[-1] if warnings else "")
-            return problem("pod-crash", f"{what}.", cure, evidence)
+            return _container_ended(name, item["name"], ended, log, last, prefix)
         if waiting.get("reason") in _WAITING:
             said = waiting.get("message") or ""
             pulling = [text for text in warnings if not text.startswith("BackOff:")]
-            evidence = pulling[-1] if pulling and waiting["reason"] == "ImagePullBackOff" else said
-            return problem(*_WAITING[waiting["reason"]], f"{waiting['reason']}: {evidence}")
+            if pulling and waiting["reason"] == "ImagePullBackOff":
+                said = pulling[-1]
+            facts = {"reason": _short(said)} if said else {}
+            return problem(_WAITING[waiting["reason"]], name, f"{waiting['reason']}: {said}", prefix=prefix, **facts)
     if status.get("phase") == "Failed":
-        said = f"{status.get('reason') or 'Failed'}: {status.get('message') or ''}".rstrip(": ")
-        return problem("pod-failed", "It ended.", f"See kubectl describe pod {name}.", said)
+        return _ended(pod, prefix)
     if status.get("phase") == "Running":
-        cure = "See why its readiness probe fails, in its log."
-        return problem("pod-not-ready", "It runs and is not ready.", cure, warnings[-1] if warnings else "")
-    cause = "It is still being started." if not warnings else "It cannot be started."
-    cure = "Give it more time (worker_pods_timeout), or see kubectl describe pod."
-    return problem("pod-starting", cause, cure, warnings[-1] if warnings else "")
+        return problem("pod-not-ready", name, last, **({"reason": _short(last)} if last else {}))
+    # Of a volume that is missing kubelet says after two minutes only that it has waited for it.
+    return _told(
+        warnings, name, ("pod-volume", "pod-network"), "pod-starting", prefix=prefix, timeout=_TIMEOUTS.get(prefix)
+    )
 
 
-def _scheduling_cure(said: str) -> str:
-    cures = []
-    if "Insufficient" in said:
-        resources = sorted(set(re.findall(r"Insufficient ([\w./-]+)", said)))
-        cures.append(f"free or add {', '.join(item.rstrip('.') for item in resources)}, or ask for less of it")
-    if "node selector" in said or "node affinity" in said or "node(s) didn't match" in said:
-        cures.append("correct worker_pods_node_selector or worker_pods_affinity")
+def _container_ended(name: str, container: str, ended: Object, log: str, warning: str, prefix: str) -> Problem:
+    said = ended.get("message") or ""
+    if ended.get("reason") in ("StartError", "ContainerCannotRun"):
+        return problem("pod-start", name, said, prefix=prefix, **({"reason": _short(said)} if said else {}))
+    evidence = log.strip() or said or warning
+    if ended.get("reason") == "OOMKilled":
+        return problem("oom-killed", name, evidence or "OOMKilled", program=f"the container {container}")
+    return problem("pod-crash", name, evidence, container=container, reason=_exit_of(ended))
+
+
+def _exit_of(ended: Object) -> str:
+    """How a container ended."""
+    reason = ended.get("reason")
+    return f"exit status {ended.get('exitCode')}" + (f" ({reason})" if reason not in (None, "Error") else "")
+
+
+def _is_evicted(status: Object) -> bool:
+    return status.get("phase") == "Failed" and status.get("reason") in ("Evicted", "Preempting", "NodeLost")
+
+
+def _ended(pod: Object, prefix: str) -> Problem:
+    """What became of a pod that has ended."""
+    status = pod["status"]
+    said = ": ".join(filter(None, (status.get("reason"), status.get("message")))) or status.get("phase") or ""
+    identity = "pod-evicted" if _is_evicted(status) else "pod-failed"
+    return problem(identity, pod["metadata"]["name"], said, prefix=prefix, reason=_short(said))
+
+
+def _scheduling_settings(said: str, prefix: str) -> str:
+    """The variables that what the scheduler says is about."""
+    names = []
+    short = re.findall(r"Insufficient ([\w./-]*\w)", said)
+    if short:
+        names.append("resources")
+    if any("/" in item for item in short):
+        names.append("gpus")
+    if "node selector" in said or "affinity" in said or "node(s) didn't match" in said:
+        names += ["node_selector", "affinity"]
     if "taint" in said:
-        cures.append("set worker_pods_tolerations")
-    text = "; ".join(cures) or "see kubectl describe pod"
-    return f"{text[0].upper()}{text[1:]}."
+        names.append("tolerations")
+    return ", ".join(f"{prefix}{name}" for name in names or ("pod_spec",))
 
 
 def lost_pods(joined: t.Iterable[Object], pods: t.Iterable[Object]) -> list[Problem]:
@@ -418,44 +433,27 @@ def lost_pods(joined: t.Iterable[Object], pods: t.Iterable[Object]) -> list[Prob
     ``joined``: as joined_pod gave them.
     """
     current = {pod["metadata"]["name"]: pod for pod in pods}
-    problems = []
-    for entry in joined:
-        pod = current.get(entry["name"])
-        cause = _loss(entry, pod)
-        if cause:
-            cure = "Find out who or what did so (kubectl get events), and run again."
-            problems.append(
-                Problem("pod-lost", "error", cause, cure, host=entry["name"], evidence=f"node {entry['node']}")
-            )
-    return problems
+    found = (_loss(entry, current.get(entry["name"])) for entry in joined)
+    return [item for item in found if item is not None]
 
 
-def _loss(entry: Object, pod: Object | None) -> str | None:
+def _loss(entry: Object, pod: Object | None) -> Problem | None:
+    name, node = entry["name"], f"node {entry['node']}"
     if pod is None or (pod["metadata"].get("deletionTimestamp") and pod["metadata"]["uid"] == entry["uid"]):
-        return "The pod was deleted during the run."
+        return problem("pod-lost", name, node)
     if pod["metadata"]["uid"] != entry["uid"]:
-        return "The pod was deleted during the run, and another one has its name now."
-    if pod["status"].get("phase") in ("Failed", "Succeeded"):
-        said = ": ".join(filter(None, (pod["status"].get("reason"), pod["status"].get("message"))))
-        return f"The pod ended during the run ({said or pod['status']['phase']})."
+        return problem("pod-lost", name, node, uid=pod["metadata"]["uid"])
+    if _is_evicted(pod["status"]):
+        return _ended(pod, "worker_pods_")
     for status in pod["status"].get("containerStatuses") or ():
-        if status["name"] == entry["container"] and status["restartCount"] != entry["restarts"]:
-            ended = (status.get("lastState") or {}).get("terminated") or {}
-            reason = ended.get("reason") or "unknown reason"
-            return f"Its container ended during the run and was started anew ({reason}, exit status {ended.get('exitCode')})."
-    return None
-
-
-def problems_text(problems: t.Sequence[Problem]) -> str:
-    """Problems for people, one paragraph for those that are the same on several hosts."""
-    same: dict[tuple[str, str, str], list[str]] = {}
-    for problem in problems:
-        evidence = problem.evidence.replace(problem.host or "\0", "…")
-        same.setdefault((problem.cause, problem.cure, evidence), []).append(problem.host or "")
-    texts = []
-    for (cause, cure, evidence), hosts in same.items():
-        who = ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
-        shown = evidence.replace("…", hosts[0]) if len(hosts) == 1 else evidence
-        said = "".join(f"\n    {line}" for line in shown.splitlines()[-20:])
-        texts.append(f"{who}: {cause} {cure}{said}")
-    return "\n".join(texts)
+        state = status.get("state") or {}
+        anew = status["restartCount"] != entry["restarts"]
+        # It may have ended and not be started anew yet, the later the more often it was.
+        if status["name"] != entry["container"] or not (anew or "terminated" in state or "waiting" in state):
+            continue
+        ended = state.get("terminated") or (status.get("lastState") or {}).get("terminated") or {}
+        if ended.get("reason") == "OOMKilled":
+            return problem("oom-killed", name, f"OOMKilled, {node}", program=f"the container {status['name']}")
+        if anew or pod["status"].get("phase") == "Running":
+            return problem("pod-restarted", name, node, reason=_exit_of(ended))
+    return _ended(pod, "worker_pods_") if pod["status"].get("phase") in ("Failed", "Succeeded") else None

@@ -13,7 +13,8 @@ version_added: 0.1.0
 description:
   - Starts the nodes of a run all at once, as podman containers over a copy-on-write view of this machine's own root
     file system. Neither an image nor a registry is needed; what is installed on this machine is there on every node,
-    and what a node changes stays in the node.
+    and what a node changes stays in the node. Root's C(~/.bashrc) is not this machine's, because Bash reads it in each
+    session.
   - Each is like a bare-metal node, with a host name, processes, a C(/run) and a C(/tmp) of its own, an address on two
     networks (C(eth0), where names of nodes resolve, and C(net1)), and an sshd on port 22 that lets root in by key.
   - Makes the keys, pins the host keys, and returns when the sshd of every node answers and every name resolves.

@@ -194,12 +194,23 @@ evidence:
   returned: failure for that reason
   type: dict
   sample: {"/etc/resolv.conf": "nameserver 10.96.0.10\n"}
+problems:
+  description:
+    - Of names that resolved late, did not resolve, or are another host's; each with C(id), C(severity), C(host), C(cause), C(cure)
+      and C(evidence). Of those that were late it is a warning.
+    - Each C(id) is described in C(docs/troubleshooting.md).
+  returned: success, and failure for that reason
+  type: list
+  elements: dict
+  version_added: 0.2.0
+  sample: []
 """
 
 import dataclasses
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import (
@@ -220,6 +231,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     read_addresses,
     subnet_of,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_checks import unresolved
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 
 
@@ -252,7 +264,7 @@ def run(params: dict, check_mode: bool) -> dict:
         raise OptionError("dest", path, "a path in a directory that exists and can be written")
 
     resolver = Resolver(params["timeout"], params["interval"])
-    resolved, waited = resolve_hosts(hosts, resolver, params["rewrite_fqdn"], domain, control, expected)
+    resolved, answer = resolve_hosts(hosts, resolver, params["rewrite_fqdn"], domain, control, expected)
     before = read_text(path)
     after = render_hostfile((address if params["numeric"] else name, host.slots) for host, name, address in resolved)
     if before != after and not check_mode:
@@ -264,8 +276,22 @@ def run(params: dict, check_mode: bool) -> dict:
         "diff": {"before": before or "", "after": after, "before_header": path, "after_header": path},
         "path": path,
         "hosts": [{"name": name, "address": address, "slots": host.slots} for host, name, address in resolved],
-        "waited": round(waited, 1),
+        "waited": round(answer.waited, 1),
+        "problems": [
+            problem("name-late", name, name=name, seconds=f"{seconds:.1f}").as_dict()
+            for name, seconds in answer.late.items()
+        ],
     }
+
+
+def unresolved_problems(error: UnresolvedNames) -> list[dict]:
+    """What is told of names that did not resolve in time, or not to what they should."""
+    problems = [unresolved(name, error.errors.get(name, ""), name).problem for name in error.names]
+    for item in error.stale:
+        addresses = ", ".join(item["addresses"])
+        facts = {"name": item["name"], "addresses": addresses, "expected": item["expected"]}
+        problems.append(problem("name-stale", item["name"], addresses, **facts))
+    return [item.as_dict() for item in problems]
 
 
 def control_network(subnet: str | None, interface: str | None) -> ControlNetwork | None:
@@ -333,6 +359,7 @@ def main() -> None:
             stale=error.stale,
             lookup_errors=error.errors,
             evidence=evidence(module.params["src"]),
+            problems=unresolved_problems(error),
         )
     except GpufabricError as error:
         module.fail_json(msg=str(error))

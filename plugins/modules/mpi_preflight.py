@@ -12,7 +12,8 @@ version_added: 0.2.0
 description:
   - Goes the way that mpirun goes from this node, the launcher, to all hosts at once, and from each host back to the launcher,
     and says for each host which step fails first, why, and what to do. mpirun itself answers most of this with exit status 255.
-  - Each host costs one ssh session. A host that does not answer costs O(timeout) and delays no other.
+  - Each host costs one ssh session. A host that does not answer costs O(timeout) and delays no other. One whose login hangs is given
+    up after 20 seconds and twice O(timeout).
   - The hosts need Python 3.8 or newer. Nothing is installed on them and nothing is written, but for a file of 4 KiB that is removed at once.
   - The module does not fail where a host does. It returns RV(ok) and RV(problems).
 author:

@@ -41,18 +41,26 @@ options:
     description:
       - Path of a file on the host that holds the output. It is read in blocks, and memory does not grow with it.
       - What it is, text or JSON, is told by its content; nccl-tests names a file of C(-J) V(out.json.0) where V(out.json) exists.
-      - Exactly one of O(src) and O(text) is required.
+      - Exactly one of O(src), O(text) and O(results) is required.
     type: path
   text:
     description: The output itself.
     type: str
+  results:
+    description:
+      - Result documents, as RV(results) of an earlier task or C(results) of a C(results.json), to hold against O(thresholds),
+        O(baseline) and O(assertions), or to keep in a baseline.
+      - Of an empty list only the rules are checked, and nothing is written, so that a mistake in them is told before a long run.
+    type: list
+    elements: dict
+    version_added: 0.2.0
   dest:
     description:
       - Path of a file on the host that the results are written to, as a JSON object with C(schema)
         (V(gpufabric.nccl/results/v1)), C(verdict) and C(results). Its folder must exist.
     type: path
   points:
-    description: Settings that the run was made with; they are kept in each document's C(points).
+    description: Settings that the run was made with; they are kept in each document's C(points). Not with O(results), which have theirs.
     type: dict
     default: {}
   thresholds:
@@ -100,6 +108,7 @@ options:
             description:
               - The value. Default is V(out_of_place.busbw), and for C(cliff_factor) V(out_of_place.time_us).
               - V(avg_busbw) is the printed average. It is over all sizes and both placements, so it depends on which sizes were run.
+                With C(min_bytes) or C(max_bytes) it is checked only where all sizes are in between.
             type: str
             choices:
               - out_of_place.busbw
@@ -309,6 +318,11 @@ EXAMPLES = r"""
       path: /var/lib/gpufabric/baseline.json
       mode: save
 
+- name: See whether the rules are right before a long run
+  gpufabric.nccl.nccl_result:
+    results: []
+    thresholds: "{{ acceptance }}"
+
 - name: Hold a later run against them
   gpufabric.nccl.nccl_result:
     src: /var/tmp/all_reduce.log
@@ -404,11 +418,19 @@ verdicts:
       message: "Bandwidth between hosts: 48.89 GB/s at 128 MiB, 86.4 % below 360 GB/s (90 % of 400 GB/s: 400 Gb/s x 8 rails, all_reduce
         over 16 ranks on 2 hosts)"
 baseline:
-  description: The baseline that was saved, with C(schema) (V(gpufabric.nccl/baseline/v1)), C(runs) and C(measurements).
-  returned: when O(baseline.mode=save)
+  description:
+    - The baseline that was saved or that the results were held against, with C(schema) (V(gpufabric.nccl/baseline/v1)), C(runs)
+      and C(measurements).
+  returned: when O(baseline) is given and there is one
   type: dict
   version_added: 0.2.0
   sample: {}
+baseline_summary:
+  description: What the baseline that was saved has now, and how many tests were left out, in words.
+  returned: when O(baseline.mode=save)
+  type: str
+  version_added: 0.2.0
+  sample: all_reduce 3 runs
 problems:
   description: The problems of all tests, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
   returned: when the output could be read
@@ -424,10 +446,13 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._baseline import (
+    NOTHING_KEPT,
     baseline_text,
     check_baseline,
+    is_kept,
     make_baseline,
     read_baseline,
+    saved_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
@@ -437,6 +462,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import 
     results_object,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._reference_values import REFERENCE_NAMES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._report import check_documents
 from ansible_collections.gpufabric.nccl.plugins.module_utils._verdict import BOUNDS, LIMITS, METRICS, OVER, Judge
 
 try:
@@ -453,10 +479,15 @@ def documents_of(path: str) -> list[dict[str, t.Any]]:
         raise OptionError("src", path, f"a file on this host that can be read ({error.strerror})") from error
 
 
-def pending_write(option: str, dest: str, text: str) -> dict[str, str] | None:
-    """The difference that writing makes; None where the file holds the text. Raises GpufabricError."""
+def check_dest(option: str, dest: str) -> None:
+    """Raises OptionError where no file can be written."""
     if os.path.isdir(dest) or not os.path.isdir(os.path.dirname(os.path.abspath(dest))):
         raise OptionError(option, dest, "a path in a folder that exists")
+
+
+def pending_write(option: str, dest: str, text: str) -> dict[str, str] | None:
+    """The difference that writing makes; None where the file holds the text. Raises GpufabricError."""
+    check_dest(option, dest)
     before = read_text(dest)
     if before == text:
         return None
@@ -466,6 +497,7 @@ def pending_write(option: str, dest: str, text: str) -> dict[str, str] | None:
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "src": {"type": "path"},
     "text": {"type": "str"},
+    "results": {"type": "list", "elements": "dict"},
     "dest": {"type": "path"},
     "points": {"type": "dict", "default": {}},
     "thresholds": {
@@ -530,19 +562,17 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 }
 
 
-def judged(params: t.Mapping[str, t.Any], documents: list[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """The documents with what the rules say of them, where there are any. Raises GpufabricError."""
-    baseline = params["baseline"] if (params["baseline"] or {}).get("mode") == "compare" else None
+def judge_of(params: t.Mapping[str, t.Any], baseline: dict[str, t.Any] | None) -> Judge | None:
+    """What holds documents against the rules, which it checks; None where there are none. Raises GpufabricError."""
     if not (params["thresholds"] or baseline or params["assertions"]):
-        return documents
-    judge = Judge(
+        return None
+    return Judge(
         thresholds=params["thresholds"],
-        baseline=None if baseline is None else earlier_baseline(baseline, needed=True),
-        baseline_percent=None if baseline is None else baseline["tolerance_percent"],
+        baseline=baseline,
+        baseline_percent=params["baseline"]["tolerance_percent"] if baseline else None,
         assertions=params["assertions"],
         compiled=None if jmespath is None else jmespath.compile,
     )
-    return [judge.judge(document) for document in documents]
 
 
 def earlier_baseline(baseline: t.Mapping[str, t.Any], needed: bool) -> dict[str, t.Any] | None:
@@ -555,25 +585,49 @@ def earlier_baseline(baseline: t.Mapping[str, t.Any], needed: bool) -> dict[str,
     return None if text is None else read_baseline(text, "baseline.path")
 
 
+def new_baseline(
+    path: str, earlier: dict[str, t.Any] | None, documents: list[dict[str, t.Any]]
+) -> dict[str, t.Any] | None:
+    """The baseline with the documents; None where none of them is to be kept. Raises GpufabricError."""
+    check_dest("baseline.path", path)
+    return make_baseline(documents, earlier) if any(map(is_kept, documents)) else None
+
+
+def documents_from(params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """What is to be judged. Raises GpufabricError."""
+    if params["results"] is not None:
+        return check_documents(params["results"])
+    documents = parse_results(io.StringIO(params["text"])) if params["src"] is None else documents_of(params["src"])
+    return [{**document, "points": params["points"]} for document in documents]
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec=ARGUMENT_SPEC,
-        mutually_exclusive=[("src", "text")],
-        required_one_of=[("src", "text")],
+        mutually_exclusive=[("src", "text", "results")],
+        required_one_of=[("src", "text", "results")],
         supports_check_mode=True,
     )
-    src, dest, baseline = module.params["src"], module.params["dest"], module.params["baseline"]
+    dest, baseline = module.params["dest"], module.params["baseline"]
+    saves = baseline is not None and baseline["mode"] == "save"
     result: dict[str, t.Any] = {"changed": False}
     try:
-        documents = parse_results(io.StringIO(module.params["text"])) if src is None else documents_of(src)
-        documents = judged(module.params, [{**document, "points": module.params["points"]} for document in documents])
+        earlier = earlier_baseline(baseline, needed=not saves) if baseline and (baseline["add"] or not saves) else None
+        judge = judge_of(module.params, None if saves else earlier)
+        documents = documents_from(module.params)
+        if judge:
+            documents = [judge.judge(document) for document in documents]
         outcome = results_object(documents)
-        files = {} if dest is None else {"dest": (dest, json.dumps(outcome, indent=2) + "\n")}
-        if baseline is not None and baseline["mode"] == "save":
-            before = earlier_baseline(baseline, needed=False) if baseline["add"] else None
-            result["baseline"] = make_baseline(documents, before)
-            files["baseline.path"] = (baseline["path"], baseline_text(result["baseline"]))
+        files = {} if dest is None or not documents else {"dest": (dest, json.dumps(outcome, indent=2) + "\n")}
+        if earlier:
+            result["baseline"] = earlier
+        saved = new_baseline(baseline["path"], earlier, documents) if saves else None
+        if saved:
+            files["baseline.path"] = (baseline["path"], baseline_text(saved))
+            result.update(baseline=saved, baseline_summary=saved_text(saved, documents))
+        elif saves and documents:
+            module.warn(f"{baseline['path']} is left as it was: {NOTHING_KEPT}")
         diffs = {path: (text, pending_write(option, path, text)) for option, (path, text) in files.items()}
         for path, (text, diff) in diffs.items():
             if diff is not None and not module.check_mode:
@@ -584,12 +638,12 @@ def main() -> None:
     if differences:
         result.update(changed=True, diff=differences if len(differences) > 1 else differences[0])
     result.update(
-        result=documents[0],
+        result=documents[0] if documents else None,
         results=documents,
         verdict=outcome["verdict"],
         problems=[problem for document in documents for problem in document["problems"]],
     )
-    if "verdicts" in documents[0]:
+    if judge:
         result["verdicts"] = [
             {"test": number, **entry} for number, document in enumerate(documents, 1) for entry in document["verdicts"]
         ]

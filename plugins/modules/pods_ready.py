@@ -44,6 +44,11 @@ options:
   container:
     description: The container to run programs in. By default a pod's first.
     type: str
+  interpreter:
+    description:
+      - Path of the pods' Python. Where it is given, it is made sure that each pod can be reached by P(kubernetes.core.kubectl#connection)
+        and has it, by one C(kubectl exec) in each. A module that is sent to a pod without it may hang.
+    type: path
   timeout:
     description: How long to wait, in seconds.
     type: float
@@ -102,8 +107,13 @@ waited:
   returned: success
   type: float
   sample: 3.2
+summary:
+  description: How many pods are ready, of how many.
+  returned: when they are not ready in time
+  type: str
+  sample: 3 of 4 pods are ready after 300 s in namespace bench.
 problems:
-  description: Why pods are not ready, each with C(id), C(severity), C(host) (the pod), C(cause), C(cure) and C(evidence).
+  description: Why pods are not ready, or why the cluster does not tell, each with C(id), C(severity), C(host) (the pod), C(cause), C(cure) and C(evidence).
   returned: failure
   type: list
   elements: dict

@@ -173,6 +173,21 @@ sshd_version:
   returned: O(state) is V(started) or V(restarted)
   type: str
   sample: "9.2"
+problems:
+  description:
+    - Why it does not run, as far as that is known, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
+    - Each C(id) is described in C(docs/troubleshooting.md).
+  returned: failure
+  type: list
+  elements: dict
+  version_added: 0.2.0
+  sample:
+    - id: sshd-port-taken
+      severity: error
+      host: gpu-node-1
+      cause: Another program has port 2222 of 10.0.0.11 already.
+      cure: "Take another; 0 takes a free one (port, key_exchange_port)."
+      evidence: ""
 """
 
 import os
@@ -185,6 +200,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     ADDRESS_ARGUMENT_SPEC,
     own_address,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import failure
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import FORWARDED_ENVIRONMENT
 from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import (
@@ -304,7 +320,7 @@ def main() -> None:
         else:
             result = run_ended(sshd, params["state"] == "absent", module.check_mode)
     except GpufabricError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(**failure(error))
     module.exit_json(run_dir=run_dir.path, **result)
 
 

@@ -63,7 +63,7 @@ options:
     description:
       - What to draw beside the results, with C(measurements), a list of C(collective), C(size), C(placement) and C(busbw) in GB/s,
         a number or C(median), C(min) and C(max).
-      - Of entries with C(tool), C(type), C(redop), C(ranks) or C(hosts) only those are drawn in which these are the results' own.
+      - Of entries with C(tool), C(type), C(redop), C(ranks), C(hosts) or C(setting) only those are drawn in which these are the results' own.
     type: dict
     default: {}
 seealso:

@@ -8,11 +8,14 @@
 
 from __future__ import annotations
 
+import abc
+import time
 import typing as t
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube_problems import told_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problems_text import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import crashed_containers, is_ready
 
 #: The arguments of every such action.
@@ -24,18 +27,46 @@ CLUSTER_ARGUMENTS: dict[str, dict[str, t.Any]] = {
 
 #: More would be noise in a message.
 _MOST_LOGS = 5
+#: What a kubelet answers for a container that it has removed.
+_NO_LOG = "unable to retrieve container logs"
+
+#: How long, in seconds, a cluster that has answered before is asked again when it does not: what runs on it goes on while its API
+#: server is restarted.
+_OUTAGE = 120
+_PAUSE = 2
+
+
+class Unanswered(Exception):
+    """The cluster does not answer a question: ``problems``."""
+
+    def __init__(self, answer: t.Mapping[str, t.Any]) -> None:
+        self.problems = told_problems(answer)
+        super().__init__(problems_text(self.problems) if self.problems else str(answer.get("msg") or "").strip())
 
 
 class ClusterAction(ActionBase):
-    """An action that asks a cluster. ``prepare`` comes first."""
+    """An action that asks a cluster. ``act`` does it, and calls ``prepare`` first."""
 
     TRANSFERS_FILES = False
+
+    def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Run the action."""
+        result = super().run(tmp, task_vars)
+        try:
+            return {**result, **self.act(task_vars)}
+        except Unanswered as error:
+            return {**result, "failed": True, "msg": str(error), "problems": error.problems}
+
+    @abc.abstractmethod
+    def act(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
+        """What the action is for; what it returns. Raises Unanswered."""
 
     def prepare(self, arguments: t.Mapping[str, t.Any], task_vars: dict[str, t.Any] | None) -> None:
         """Take the action's arguments, among them those of CLUSTER_ARGUMENTS."""
         self._cluster = {name: arguments[name] for name in CLUSTER_ARGUMENTS if arguments[name] is not None}
         self._task_vars = task_vars or {}
         self._shown: str | None = None
+        self._answered = False
 
     def show(self, text: str) -> None:
         """Show how far things are, where that has changed."""
@@ -44,27 +75,46 @@ class ClusterAction(ActionBase):
         self._shown = text
 
     def ask(self, kind: str, **arguments: t.Any) -> list[t.Any]:
-        """The objects of a kind. Raises AnsibleActionFail."""
+        """The objects of a kind. Raises Unanswered."""
         answer = self.execute("kubernetes.core.k8s_info", kind=kind, **arguments)
         if answer.get("failed"):
-            raise AnsibleActionFail(answer.get("msg") or f"{kind} cannot be read")
+            raise Unanswered(answer)
         return answer["resources"]
 
     def crash_logs(self, pods: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, str]:
         """The last log lines of pods that have crashed, by pod. A log that may not be read is empty."""
         logs = {}
         for crashed in crashed_containers(pod for pod in pods if not is_ready(pod))[:_MOST_LOGS]:
-            answer = self.execute(
-                "kubernetes.core.k8s_log",
-                name=crashed["pod"],
-                container=crashed["container"],
-                previous=crashed["previous"],
-                tail_lines=20,
-            )
-            logs[crashed["pod"]] = answer.get("log") or ""
+            # Of a container that is started again meanwhile the one may be gone, or the other have printed nothing yet.
+            for previous in (crashed["previous"], not crashed["previous"]):
+                answer = self.execute(
+                    "kubernetes.core.k8s_log",
+                    name=crashed["pod"],
+                    container=crashed["container"],
+                    previous=previous,
+                    tail_lines=20,
+                )
+                log = answer.get("log") or ""
+                logs[crashed["pod"]] = "" if log.startswith(_NO_LOG) else log
+                if logs[crashed["pod"]]:
+                    break
         return logs
 
     def execute(self, module: str, **arguments: t.Any) -> dict[str, t.Any]:
-        """Run a module of kubernetes.core on the cluster."""
+        """Run a module of kubernetes.core on the cluster, again and again where the API server is away for a while."""
         given = {name: value for name, value in {**self._cluster, **arguments}.items() if value is not None}
-        return self._execute_module(module_name=module, module_args=given, task_vars=self._task_vars)
+        deadline = None
+        while True:
+            answer = self._execute_module(module_name=module, module_args=given, task_vars=self._task_vars)
+            if not _is_away(answer):
+                self._answered = True
+                return answer
+            deadline = deadline or time.monotonic() + _OUTAGE
+            if not self._answered or time.monotonic() > deadline:
+                return answer
+            self.show(f"the API server does not answer, asked again for {_OUTAGE} s")
+            time.sleep(_PAUSE)
+
+
+def _is_away(answer: t.Mapping[str, t.Any]) -> bool:
+    return bool(answer.get("failed")) and any(entry["id"] == "kube-unreachable" for entry in told_problems(answer))

@@ -18,7 +18,7 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._report import format_size
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_data import Check, Curve, Pairs
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_data import BaselineCurve, Check, Curve, Pairs
 
 try:
     import matplotlib
@@ -61,7 +61,7 @@ def bandwidth_charts(
     curves: t.Sequence[Curve],
     places: t.Mapping[str, int],
     limits: t.Sequence[Check],
-    baseline: t.Sequence[t.Mapping[str, t.Any]],
+    baseline: t.Sequence[BaselineCurve],
 ) -> dict[str, str]:
     """``wide`` and ``narrow``: bus bandwidth over size, both on logarithmic axes.
 
@@ -101,7 +101,7 @@ def _draw_bandwidth(
     curves: t.Sequence[Curve],
     places: t.Mapping[str, int],
     limits: t.Sequence[Check],
-    baseline: t.Sequence[t.Mapping[str, t.Any]],
+    baseline: t.Sequence[BaselineCurve],
     ticks: int,
 ) -> None:
     both = shows_in_place(curves)
@@ -139,7 +139,7 @@ def _draw_bandwidth(
         low = max(low, smallest)
         # A limit at one size is a short line across it.
         span = (low / 1.4, low * 1.4) if low == high else (low, high)
-        axes.plot(span, (limit.limit, limit.limit), color=_colour("--limit"), linewidth=2.2, zorder=5)
+        axes.plot(span, (limit.limit, limit.limit), color=_colour("--limit"), linewidth=2.2, zorder=6)
     axes.set_ylabel("busbw (GB/s)")
     axes.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
     axes.yaxis.set_minor_locator(NullLocator())
@@ -155,22 +155,11 @@ def _draw_bandwidth(
     axes.grid(True, color=_colour("--grid"), linewidth=0.7)
 
 
-def _draw_baseline(axes: t.Any, baseline: t.Sequence[t.Mapping[str, t.Any]]) -> None:
-    entries = sorted((entry for entry in baseline if entry["median"] > 0), key=lambda entry: entry["size"])
-    if entries:
-        sizes = [entry["size"] for entry in entries]
-        colour = _colour("--baseline")
-        axes.fill_between(
-            sizes,
-            [entry["low"] for entry in entries],
-            [entry["high"] for entry in entries],
-            color=colour,
-            alpha=0.18,
-            linewidth=0,
-            zorder=1,
-        )
-        medians = [entry["median"] for entry in entries]
-        axes.plot(sizes, medians, color=colour, linewidth=1.6, linestyle=(0, (1, 1.6)), zorder=3)
+def _draw_baseline(axes: t.Any, baseline: t.Sequence[BaselineCurve]) -> None:
+    colour = _colour("--baseline")
+    for curve in baseline:
+        axes.fill_between(curve.sizes, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0, zorder=1)
+        axes.plot(curve.sizes, curve.busbw, color=colour, linewidth=1.6, linestyle=(0, (1, 1.6)), zorder=5)
 
 
 def _draw_pairs(axes: t.Any, pairs: Pairs, ticks: int) -> None:

@@ -16,6 +16,7 @@ import shlex
 import statistics
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._baseline import setting_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import (
     PLACEMENTS,
@@ -198,6 +199,16 @@ class Curve:
 
 
 @dataclasses.dataclass(frozen=True)
+class BaselineCurve:
+    """Median, least and greatest bus bandwidth in GB/s of one operation in a baseline, over sizes in bytes."""
+
+    sizes: tuple[int, ...]
+    busbw: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Pairs:
     """Bus bandwidth in GB/s between two hosts, by their places in ``hosts``."""
 
@@ -305,6 +316,24 @@ class Report:
         peaks = {label: max(c.peak for c in curves if c.label == label) for label in {c.label for c in curves}}
         return sorted(curves, key=lambda curve: (-peaks[curve.label], curve.label, curve.placement != "out_of_place"))
 
+    def baseline_curves(self, collective: str) -> list[BaselineCurve]:
+        """Those of what was measured out-of-place. Of a sweep, only that of no variable, which all settings are compared with."""
+        curves: dict[tuple[t.Any, ...], list[t.Mapping[str, t.Any]]] = {}
+        for entry in self.baseline:
+            if (entry["collective"], entry["placement"]) == (collective, "out_of_place") and entry["median"] > 0:
+                curves.setdefault(entry["operation"], []).append(entry)
+        settings = {setting for setting, *_others in curves}
+        return [
+            BaselineCurve(
+                *(
+                    tuple(entry[name] for entry in sorted(entries, key=lambda entry: entry["size"]))
+                    for name in ("size", "median", "low", "high")
+                )
+            )
+            for (setting, *_others), entries in curves.items()
+            if setting == "" or len(settings) == 1
+        ]
+
     def limits(self, collective: str) -> list[Check]:
         """Those that can be drawn over sizes, each once."""
         found: dict[tuple[t.Any, ...], Check] = {}
@@ -322,6 +351,8 @@ def clean(text: str) -> str:
 
 def _amount(value: t.Any, unit: str) -> str:
     text = f"{value:.2f}" if isinstance(value, float) else "" if value is None else clean(str(value))
+    # As in the expressions of assertions.
+    text = text.lower() if isinstance(value, bool) else text
     return f"{text} {unit}".strip() if text else ""
 
 
@@ -502,28 +533,25 @@ def _checks(document: Document) -> t.Iterator[Check]:
 
 
 def _baseline_entries(baseline: t.Mapping[str, t.Any], tests: t.Sequence[Test]) -> t.Iterator[dict[str, t.Any]]:
-    """Those of the operations that were measured, with as many ranks and hosts."""
-    measured = [
-        {
-            "tool": test.document["tool"]["name"],
-            "collective": test.document["collective"],
-            "type": item.type,
-            "redop": item.redop,
-            "ranks": test.document["rank_count"],
-            "hosts": test.document["host_count"],
-        }
+    """Those of the operations that were measured, with as many ranks and hosts, and of the same points of a sweep."""
+    measured = {
+        (
+            *(test.document["tool"]["name"], test.document["collective"], item.type, item.redop),
+            *(test.document["rank_count"], test.document["host_count"], setting_of(test.document)),
+        )
         for test in tests
-        for item in test.measurements[:1]
-    ]
+        for item in test.measurements
+    }
     for entry in baseline.get("measurements") or []:
         try:
             statistic = entry.get("busbw")
-            if statistic is None or not any(_is_of(entry, names) for names in measured):
+            if statistic is None or not any(_is_of(entry, values) for values in measured):
                 continue
             numbers = statistic if isinstance(statistic, t.Mapping) else {"median": statistic}
             median = float(numbers["median"])
             yield {
                 "collective": clean(entry["collective"]),
+                "operation": (str(entry.get("setting", "")), *(entry.get(name) for name in (*_OPERATION, "root"))),
                 "size": int(entry["size"]),
                 "placement": entry["placement"],
                 "median": median,
@@ -534,5 +562,8 @@ def _baseline_entries(baseline: t.Mapping[str, t.Any], tests: t.Sequence[Test]) 
             raise OptionError("baseline", entry, "measurements with collective, size, placement and busbw") from error
 
 
-def _is_of(entry: t.Mapping[str, t.Any], names: t.Mapping[str, t.Any]) -> bool:
-    return all(entry.get(name, value) == value for name, value in names.items())
+_OPERATION = ("tool", "collective", "type", "redop", "ranks", "hosts", "setting")
+
+
+def _is_of(entry: t.Mapping[str, t.Any], values: tuple[t.Any, ...]) -> bool:
+    return all(entry.get(name, value) == value for name, value in zip(_OPERATION, values, strict=True))

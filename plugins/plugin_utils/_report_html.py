@@ -80,7 +80,7 @@ def render_html(report: Report) -> str:
         settings=_settings_table(shared),
         meanings=_table(
             [("verdict", ""), ("meaning", "w")],
-            [[_tag(name), _cell(meaning)] for name, meaning in words._VERDICT_MEANINGS.items()],
+            [[_tag(name), _cell(meaning)] for name, meaning in words.VERDICT_MEANINGS.items()],
         ),
     )
     # Charts and cells hold what came from machines.
@@ -103,7 +103,7 @@ def _verdict(report: Report) -> dict[str, str]:
         sentence = "Nothing was measured."
     elif number == 1:
         worst = report.worst()
-        sentence = _capital(worst["why"] if worst and worst["why"] else f"{words._VERDICT_MEANINGS[report.verdict]}.")
+        sentence = _capital(worst["why"] if worst and worst["why"] else f"{words.VERDICT_MEANINGS[report.verdict]}.")
     else:
         counts = ", ".join(f"{count} {_VERDICT_PHRASES[name]}" for name, count in report.counts().items())
         sentence = f"Of {number} tests: {counts}."
@@ -136,7 +136,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     facts.append(("Wrong values", str(sum(known)) if known else "not checked"))
     facts.append(("Hosts", _range(test.document["host_count"] for test in report.tests if test.document["ranks"])))
     facts.append(("Ranks", _range(test.document["rank_count"] for test in report.tests if test.document["ranks"])))
-    tools = list(dict.fromkeys(words._tool(test.document) for test in report.tests))
+    tools = list(dict.fromkeys(words.tool_text(test.document) for test in report.tests))
     facts.append(("Program", "; ".join(tools)))
     return [(name, value) for name, value in facts if value]
 
@@ -191,11 +191,7 @@ def _bandwidth(report: Report) -> t.Iterator[dict[str, t.Any]]:
         if not curves:
             continue
         limits = report.limits(collective)
-        baseline = [
-            entry
-            for entry in report.baseline
-            if entry["collective"] == collective and entry["placement"] == "out_of_place"
-        ]
+        baseline = report.baseline_curves(collective)
         places = common if min(common.values()) >= 0 else charts.series_of(curve.label for curve in curves)
         pictures = charts.bandwidth_charts(f"chart-{number}", curves, places, limits, baseline)
         yield {
@@ -224,14 +220,14 @@ def _legend(
     if has_baseline:
         yield {"variable": "--baseline", "kind": "dot", "sign": "", "text": "baseline: median, least to greatest"}
     if limits:
-        text = "; ".join(dict.fromkeys(f"limit {check.limit_text}" for check in limits[:4]))
+        text = "; ".join(dict.fromkeys(f"limit {check.limit_text}: {check.name}" for check in limits[:4]))
         yield {"variable": "--limit", "kind": "bar", "sign": "", "text": text}
 
 
 def _sweep(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     bands = [
         {
-            "name": f"{sweeps._job_text(band, found['bands'])}, {sweeps._sizes_text(band)}",
+            "name": f"{sweeps.job_text(band, found['bands'])}, {sweeps.sizes_text(band)}",
             "table": _settings(band),
         }
         for band in found["bands"]
@@ -239,10 +235,10 @@ def _sweep(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     effects = [
         [
             _cell(effect["collective"]),
-            _cell(sweeps._sizes_text(effect), effect["min_bytes"]),
+            _cell(sweeps.sizes_text(effect), effect["min_bytes"]),
             _cell(effect["factor"]),
-            _cell(sweeps._level_text(effect["level"])),
-            _cell(sweeps._level_text(effect["reference"])),
+            _cell(sweeps.level_text(effect["level"])),
+            _cell(sweeps.level_text(effect["reference"])),
             _cell(_signed(effect["median_percent"]), effect["median_percent"]),
             _cell(str(effect["pairs"]), effect["pairs"]),
         ]
@@ -253,10 +249,10 @@ def _sweep(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         *(("speed %", "n"), ("pairs", "n")),
     ]
     return {
-        "counted": sweeps._counted(found["counts"]),
-        "overall": sweeps._overall_text(found["overall"]),
+        "counted": sweeps.counts_text(found["counts"]),
+        "overall": sweeps.overall_text(found["overall"]),
         "lines": "\n".join(found["overall"]["lines"]),
-        "noise": sweeps._sentence(found["noise"]),
+        "noise": sweeps.as_sentence(found["noise"]),
         "bands": bands,
         "effects": _table(columns, effects) if effects else None,
     }
@@ -269,15 +265,15 @@ def _settings(band: t.Mapping[str, t.Any]) -> Table:
     for entry in band["settings"]:
         gain = entry["gain_percent"]
         is_default = band["default"] is not None and entry["env"] == band["default"]["env"]
-        name = sweeps._env_text(entry["env"]) + (" (default)" if is_default else "")
+        name = sweeps.env_text(entry["env"]) + (" (default)" if is_default else "")
         lines.append(
             [
                 _cell(name),
                 _cell(_signed(gain), gain),
                 _bar(gain, span, entry),
                 _cell("the default" if is_default else _outcome(entry)),
-                _cell(sweeps._number(entry["noise_percent"], 1), entry["noise_percent"]),
-                _cell(sweeps._number(entry["time_us"]), entry["time_us"]),
+                _cell(sweeps.number_text(entry["noise_percent"], 1), entry["noise_percent"]),
+                _cell(sweeps.number_text(entry["time_us"]), entry["time_us"]),
                 _cell(_gbps(entry["busbw"]), entry["busbw"]),
                 _cell(
                     str(entry["repeats"]) + (f", {entry['failed']} failed" if entry["failed"] else ""), entry["repeats"]
@@ -296,7 +292,7 @@ def _outcome(entry: t.Mapping[str, t.Any]) -> str:
         return f"not known: {entry['why']}"
     if entry["beyond_noise"]:
         return "faster"
-    return "slower" if sweeps._is_slower(entry) else "within noise"
+    return "slower" if sweeps.is_slower(entry) else "within noise"
 
 
 def _bar(gain: float | None, span: float, entry: t.Mapping[str, t.Any]) -> Cell:
@@ -380,11 +376,11 @@ def _tests(report: Report) -> Table:
 def _details(test: Test, shared: t.Mapping[str, str]) -> dict[str, t.Any]:
     """All of a test: its rows as they were printed, and what it was run with that others were not."""
     document = test.document
-    common, varying = words._row_settings(document["rows"])
+    common, varying = words.row_settings(document["rows"])
     own = {name: value for name, value in _settings_of(test).items() if name not in shared}
     return {
         "name": f"{test.number}. {test.name}",
-        "summary": ", ".join([words._tool(document), *common, words._summary(document)]) + ".",
+        "summary": ", ".join([words.tool_text(document), *common, words.summary_text(document)]) + ".",
         "rows": _rows(document, varying) if document["rows"] else None,
         "command": test.command,
         "settings": _settings_table(own),
@@ -401,7 +397,7 @@ def _rows(document: t.Mapping[str, t.Any], varying: t.Sequence[str]) -> Table:
                 line += [_cell("-", None)] * 4
                 continue
             line += [
-                _cell(words._time(half["time_us"]), half["time_us"]),
+                _cell(words.time_text(half["time_us"]), half["time_us"]),
                 _cell(_gbps(half["algbw"]), half["algbw"]),
                 _cell(_gbps(half["busbw"]), half["busbw"]),
                 _cell("N/A" if half["wrong"] is None else str(half["wrong"]), half["wrong"]),
@@ -491,7 +487,7 @@ def _tag(verdict: str) -> Cell:
 
 
 def _gbps(value: float | None) -> str:
-    return words._bandwidth(value)
+    return words.bandwidth_text(value)
 
 
 def _signed(percent: float | None) -> str:

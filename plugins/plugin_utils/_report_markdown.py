@@ -41,7 +41,7 @@ def _limits(report: Report) -> t.Iterator[str]:
     ]
     if lines:
         header = ["verdict", "test", "what", "value", "limit", "by %", "from"]
-        yield "## Limits\n\n" + words._markdown_table(header, lines, left=("verdict", "test", "what", "from"))
+        yield "## Limits\n\n" + words.markdown_table(header, lines, left=("verdict", "test", "what", "from"))
 
 
 def _nodes(report: Report) -> t.Iterator[str]:
@@ -53,15 +53,15 @@ def _nodes(report: Report) -> t.Iterator[str]:
             if report.limit
             else ""
         )
-        yield "## Good and bad hosts\n\n" + words._markdown_table(header, lines, left=header) + limit
+        yield "## Good and bad hosts\n\n" + words.markdown_table(header, lines, left=header) + limit
 
 
 def _pairs(report: Report) -> t.Iterator[str]:
     pairs = report.pairs
     if pairs:
         lines = [[pairs.hosts[a], pairs.hosts[b], "failed", ""] for a, b in sorted(pairs.failed)]
-        lines += [[a, b, words._bandwidth(busbw), f"{percent:+.1f}"] for a, b, busbw, percent in pairs.slowest()]
-        table = words._markdown_table(
+        lines += [[a, b, words.bandwidth_text(busbw), f"{percent:+.1f}"] for a, b, busbw, percent in pairs.slowest()]
+        table = words.markdown_table(
             ["host", "and host", "busbw (GB/s)", "from the median %"], lines, left=("host", "and host")
         )
         yield f"## Pairs of hosts\n\nThe slowest of {len(pairs.busbw) + len(pairs.failed)}:\n\n{table}"

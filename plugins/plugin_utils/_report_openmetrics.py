@@ -40,6 +40,7 @@ class _Collector:
     def collect(self) -> t.Iterator[t.Any]:
         """One family after the other, as the format wants it."""
         yield from self._tests()
+        yield from self._checks()
         yield from self._measurements()
 
     def _tests(self) -> t.Iterator[t.Any]:
@@ -71,6 +72,22 @@ class _Collector:
             if document["summary"]["avg_busbw"] is not None:
                 average.add_metric(labels, _bytes(document["summary"]["avg_busbw"]))
         yield from (verdicts, hosts, ranks, rows, problems, average)
+
+    def _checks(self) -> t.Iterator[t.Any]:
+        labels = (*_TEST_LABELS, "rule")
+        kept = _gauge(
+            "rule_kept", "1 where the test keeps the rule, 0 where not; absent where it was not told.", labels
+        )
+        margin = _gauge(
+            "rule_margin", "How much better than the limit the value is; worse where negative.", labels, "ratio"
+        )
+        for test in self._report.tests:
+            for check in test.checks:
+                if check.passed is not None:
+                    kept.add_metric([*self._labels(test), check.name], int(check.passed))
+                if check.percent is not None:
+                    margin.add_metric([*self._labels(test), check.name], round(check.percent / 100, 12))
+        yield from (kept, margin)
 
     def _measurements(self) -> t.Iterator[t.Any]:
         busbw = _gauge("busbw", "Bus bandwidth.", _LABELS, "bytes_per_second")

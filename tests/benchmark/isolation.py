@@ -6,7 +6,7 @@
 
 Prints the table of docs/isolation.md. A fault halves the bandwidth; each test is off by 3 % (standard deviation), and one in a
 hundred is slow by chance. Right is an answer that names all faults, where they are, and nothing else.
-usage: PYTHONPATH=build/collections python tests/benchmark/isolation.py [TRIALS=20]
+usage: make bench-isolation [TRIALS=20]
 """
 
 from __future__ import annotations

@@ -2,7 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How fast the table of nccl-tests is found in a long log of NCCL_DEBUG=INFO, against parsers that try each line.
+"""How fast the table of nccl-tests is found in a long log of NCCL_DEBUG=INFO, and what memory that takes, against two other ways.
+
+Both are written anew after the sources of the programs that they are named after, and do what these do to get at the rows:
+CloudAI (workloads/nccl_test/performance_report_generation_strategy.py) and SuperBench (micro_benchmarks/cuda_nccl_bw_performance.py).
+They read less: neither tells apart several tests, puts torn rows together, nor compares the rows with the printed average.
 
 Ratios of one run say something; the rates depend on the machine. usage: make bench-parser [MEGABYTES=2000]
 """
@@ -13,10 +17,10 @@ import os
 import pathlib
 import re
 import resource
+import subprocess
 import sys
 import tempfile
 import time
-import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_file
 
@@ -59,66 +63,69 @@ def by_collection(path: pathlib.Path) -> int:
     return len(document["rows"])
 
 
-def line_by_line(path: pathlib.Path) -> int:
-    """The same in the style of CloudAI: a file is read line by line, and each is stripped and tried with a regular expression."""
-    rows = 0
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            line = line.strip()
-            if re.match(r"^\d", line):
-                rows += len(re.split(r"\s+", line)) == 13
-            else:
-                re.search(r"Avg bus bandwidth\s+:\s+(\d+\.\d+)", line)
+def by_lines(path: pathlib.Path) -> int:
+    """As CloudAI: each line is stripped and tried with a regular expression, and a second time for the devices."""
+    with path.open(encoding="utf-8") as lines:
+        rows = sum(len(re.split(r"\s+", line)) == 13 for line in map(str.strip, lines) if re.match(r"^\d", line))
+        lines.seek(0)
+        ranks = sum("Rank" in line and "device" in line and "NVIDIA" in line for line in lines)
+    assert ranks == TABLE.count("#  Rank")
     return rows
 
 
-def whole_text(path: pathlib.Path) -> int:
-    """The same in the style of SuperBench: the text is held, split into lines, and searched for the marks of the table."""
-    content = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    size_index = out_index = -1
-    rows = 0
-    for line in content:
+def by_marks(path: pathlib.Path) -> int:
+    """As SuperBench: the whole output is held and split, and what is between two marks is taken apart."""
+    content = path.read_text(encoding="utf-8").splitlines()
+    begin = end = 0
+    for number, line in enumerate(content):
         if "out-of-place" in line:
-            out_index = line.index("out-of-place")
-        if re.search(r"\bsize\b.*\bbusbw\b", line):
-            size_index = line.index("size")
-        elif size_index >= 0 and out_index >= 0 and len(re.sub(r"\s+", " ", line).strip().split(" ")) == 13:
-            rows += bool(re.match(r"^\s*\d+\s", line))
-    return rows
+            begin = number + 1
+        if "Out of bounds values" in line:
+            end = number
+    cells = (re.sub(r" +", " ", line.strip(" ")).split(" ") for line in content[begin:end])
+    return sum(re.match(r"\d+", line[0]) is not None for line in cells)
 
 
-def rate(read: t.Callable[[pathlib.Path], int], path: pathlib.Path, times: int) -> float:
-    """Megabytes a second of one core, the best of several times."""
-    size = path.stat().st_size / MEGABYTE
+PARSERS = {"the collection": by_collection, "CloudAI's way": by_lines, "SuperBench's way": by_marks}
+
+
+def measure(name: str, path: pathlib.Path) -> None:
+    """Print megabytes a second of one core, the best of three times, and the highest memory of this process in MiB."""
     best = 0.0
-    for _number in range(times):
+    for _number in range(3):
         begin = time.process_time()
-        rows = read(path)
-        assert rows == TABLE.count("float  "), f"{read.__name__} read {rows} rows"
-        best = max(best, size / (time.process_time() - begin))
-    return best
+        rows = PARSERS[name](path)
+        assert rows == TABLE.count("float  "), f"{name} reads {rows} rows"
+        best = max(best, path.stat().st_size / MEGABYTE / (time.process_time() - begin))
+    print(best, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def measured(name: str, path: pathlib.Path) -> tuple[float, float]:
+    """The same of a process of its own, so that none has the memory of another."""
+    argv = [sys.executable, __file__, name, str(path)]
+    rate, memory = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    return float(rate), float(memory)
 
 
 def main() -> None:
-    """Print the rates, and how many times faster the collection is."""
+    """Print a table."""
     megabytes = int(os.environ.get("MEGABYTES") or 2000)
+    print(f"{'':18}{'log MB':>8}{'MB/s':>8}{'MiB':>8}   the collection is")
     with tempfile.TemporaryDirectory() as directory:
         log = pathlib.Path(directory, "log")
-        write_log(log, megabytes)
-        own = rate(by_collection, log, 3)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"log                           {log.stat().st_size / MEGABYTE:8.0f} MB")
-        print(f"the collection                {own:8.0f} MB/s   highest memory {memory:.0f} MiB")
-        for name, read in (
-            ("each line, CloudAI's style", line_by_line),
-            ("whole text, SuperBench's style", whole_text),
-        ):
-            # They are slow, and the second holds all of it: less of the same says as much.
-            write_log(log, min(megabytes, 100))
-            other = rate(read, log, 1)
-            print(f"{name:30}{other:8.0f} MB/s   the collection is {own / other:.1f} times as fast")
-            sys.stdout.flush()
+        # One of the ways holds all of it.
+        for size, names in ((min(megabytes, 200), list(PARSERS)), (megabytes, ["the collection"])):
+            write_log(log, size)
+            own = 0.0
+            for name in names:
+                rate, memory = measured(name, log)
+                own = own or rate
+                ratio = f"{own / rate:8.1f} times as fast" if name != "the collection" else ""
+                print(f"{name:18}{size:8}{rate:8.0f}{memory:8.0f}{ratio}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) == 3:
+        measure(sys.argv[1], pathlib.Path(sys.argv[2]))
+    else:
+        main()

@@ -2,23 +2,39 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plays that go on while a test does other things."""
+"""Plays that go on while a test does other things, and waiting for what comes of them."""
 
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import os
 import pathlib
+import signal
 import time
+import typing as t
 import uuid
 
 
-def wait(condition):
-    """Wait for what comes soon."""
-    deadline = time.monotonic() + 60
+def wait(condition: t.Callable[[], object], seconds: float = 180, left: t.Callable[[], t.Any] = str) -> None:
+    """Wait for what comes soon. ``left``: what to show where it does not come."""
+    deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, left()
         time.sleep(0.2)
+
+
+def kill(token: str) -> None:
+    """Kill a playbook with all of its tasks, as a controller that loses its power. ``token``: a word of its command line."""
+    found = True
+    # Again, because a process may start another one before its own end.
+    while found:
+        found = False
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if token in (path / "cmdline").read_text():
+                    found = True
+                    os.kill(int(path.name), signal.SIGKILL)
 
 
 class Playing:

@@ -18,13 +18,16 @@ import re
 import shlex
 import stat
 import subprocess
+import sys
 import tempfile
 import typing as t
 
 import pytest
 import yaml
+from fault_matrix import LOCAL_NODES, FaultMatrix, counts, read_records
 
 ROOT = pathlib.Path(__file__).parents[2]
+FAULTS = ROOT / "build" / "faults"
 
 #: Tasks with these actions run on the controller and cost a worker nothing.
 CONTROLLER_ACTIONS = {
@@ -37,6 +40,7 @@ CONTROLLER_ACTIONS = {
     "ansible.builtin.set_fact",
     "ansible.builtin.validate_argument_spec",
     "gpufabric.nccl.display_text",
+    "gpufabric.nccl.fail_with_problems",
 }
 
 #: Groups of nodes that each of the processes which run tests beside each other may make.
@@ -135,6 +139,12 @@ class Nodes:
         self.addresses = addresses
         self.inventory = f"{state_dir}/inventory.yml"
 
+    def within(self, environment: t.Mapping[str, str]) -> Nodes:
+        """The same, for plays with other environment variables."""
+        nodes = copy.copy(self)
+        nodes._player = self._player.within(environment)
+        return nodes
+
     def shell(
         self, node: str, command: str, check: bool = True, user: str = "root"
     ) -> subprocess.CompletedProcess[str]:
@@ -189,17 +199,17 @@ class Nodes:
     def state(self, node: str) -> set[str]:
         """What runs on a node, listens there and was written there, but for Ansible's own connection."""
         looks = (
-            "ps -e -o pid=,ppid=,args=",
+            "ps -e -o pid=,ppid=,state=,args=",
             "ss -Hlntu",
             r"find /run /tmp /dev/shm -xdev -printf '%p %M %s\n'",
             "cat /proc/self/mountinfo",
         )
         seen = self.shell(node, "; echo =====; ".join(looks)).stdout.split("=====\n")
         processes, listeners, files, mounts = (text.splitlines() for text in seen)
-        rows = [line.split(None, 2) for line in processes]
-        parents = {pid: parent for pid, parent, _command in rows}
+        rows = [line.split(None, 3) for line in processes]
+        parents = {pid: parent for pid, parent, _state, _command in rows}
         system = next(
-            pid for pid, parent, command in rows if parent == "1" and "/etc/local-node/sshd_config" in command
+            pid for pid, parent, _state, command in rows if parent == "1" and "/etc/local-node/sshd_config" in command
         )
 
         def counts(pid: str) -> bool:
@@ -214,7 +224,8 @@ class Nodes:
             if not stat.S_ISDIR(status.st_mode) or not os.path.isdir(name):
                 files.append(f"{name} {stat.filemode(status.st_mode)} {status.st_size}")
         return {
-            *(f"process {pid} {command}" for pid, _parent, command in rows if counts(pid)),
+            # One that has ended and waits for its parent to know does not run.
+            *(f"process {pid} {command}" for pid, _parent, state, command in rows if counts(pid) and state != "Z"),
             *(f"listener {' '.join(line.split())}" for line in listeners),
             *(f"file {line}" for line in files if not _OF_ANSIBLE.search(line)),
         }
@@ -230,9 +241,31 @@ def _task(name: str, arguments: dict | str) -> dict[str, t.Any]:
 
 
 @pytest.fixture(scope="session")
+def faults() -> FaultMatrix:
+    """Keeps what is told of faults that are made on local nodes."""
+    return FaultMatrix(FAULTS, LOCAL_NODES)
+
+
+def pytest_terminal_summary(terminalreporter: t.Any) -> None:
+    """Say what became of all faults that have been recorded so far."""
+    records = read_records(FAULTS)
+    if records:
+        terminalreporter.write_line(f"fault matrix: {counts(records)}")
+
+
+@pytest.fixture(scope="session")
 def player(tmp_path_factory: pytest.TempPathFactory) -> Player:
     """Runs playbooks."""
     return Player(tmp_path_factory.mktemp("plays"))
+
+
+@pytest.fixture
+def told(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[], str]:
+    """What the plays of this test have shown so far, also while they go on."""
+    log = tmp_path / "ansible.log"
+    log.touch()
+    monkeypatch.setenv("ANSIBLE_LOG_PATH", str(log))
+    return log.read_text
 
 
 @contextlib.contextmanager
@@ -300,11 +333,39 @@ def fresh_nodes(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
     return make_nodes(2)
 
 
-@pytest.fixture(scope="session")
-def openmpi5() -> dict[str, str]:
-    """The variables that make a run one with Open MPI 5, and with the mpi4py that is for it."""
-    done = subprocess.run([ROOT / "scripts" / "openmpi5"], capture_output=True, text=True, timeout=600, check=False)
+def installed_openmpi(version: str) -> dict[str, str]:
+    """The variables that make a run one with a version of Open MPI, and with the mpi4py that is for it."""
+    argv = [ROOT / "scripts" / "openmpi", version]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != 0:
-        pytest.skip(f"Open MPI 5 cannot be installed: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        pytest.skip(f"Open MPI {version} cannot be installed: {reason}")
     prefix = done.stdout.strip()
     return {"gpufabric_mpi_prefix": prefix, "ansible_python_interpreter": f"{prefix}/bin/python"}
+
+
+@pytest.fixture(scope="session")
+def openmpi4() -> dict[str, str]:
+    """The last Open MPI 4, where Debian's is an earlier one."""
+    return installed_openmpi("4.1.8")
+
+
+@pytest.fixture(scope="session")
+def openmpi5() -> dict[str, str]:
+    """Open MPI 5."""
+    return installed_openmpi("5.0.11")
+
+
+@pytest.fixture(scope="session")
+def oldest_ansible() -> dict[str, str]:
+    """The environment variables that make plays those of the oldest ansible-core that the collection is for."""
+    if sys.version_info >= (3, 13):
+        pytest.skip("ansible-core 2.16 is for Python 3.10 to 3.12")
+    done = subprocess.run(
+        [ROOT / "scripts" / "oldest-ansible"], capture_output=True, text=True, timeout=600, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip(
+            f"ansible-core cannot be installed: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}"
+        )
+    return {"PATH": f"{done.stdout.strip()}/bin:{os.environ['PATH']}"}

@@ -7,6 +7,8 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from background import wait
+from conftest import one_at_a_time
 
 RUN_ID = "locals"
 VARIABLES = {
@@ -25,14 +27,15 @@ def role(player):
     def run(tasks_from, *options, **changes):
         task = {"ansible.builtin.include_role": {"name": MODULE, "tasks_from": tasks_from}}
         play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [task]}
-        return player.playbook([play], "--diff", *options, **{**VARIABLES, **changes})
+        with one_at_a_time():
+            return player.playbook([play], "--diff", *options, **{**VARIABLES, **changes})
 
     yield run
     run("teardown")
 
 
-def containers():
-    argv = ["podman", "ps", "--filter", f"label=gpufabric.run={RUN_ID}", "--format", "{{.Names}}"]
+def containers(*options):
+    argv = ["podman", "ps", *options, "--filter", f"label=gpufabric.run={RUN_ID}", "--format", "{{.Names}}"]
     return sorted(subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.split())
 
 
@@ -51,8 +54,12 @@ def test_nodes_are_started_mended_added_and_removed_as_predicted(role):
     result = predicted(role, "main")
     assert result["changed"] and result["started"] == ["g1", "g2"]
     assert containers() == [f"gpufabric-{RUN_ID}-g1", f"gpufabric-{RUN_ID}-g2"]
+    profile = ["podman", "exec", f"gpufabric-{RUN_ID}-g1", "cat", "/root/.bashrc"]
+    assert subprocess.run(profile, stdout=subprocess.PIPE, text=True, check=True).stdout == "# Of a local node.\n"
 
     subprocess.run(["podman", "kill", f"gpufabric-{RUN_ID}-g2"], stdout=subprocess.DEVNULL, check=True)
+    # Podman removes it when it has ended.
+    wait(lambda: containers("--all") == [f"gpufabric-{RUN_ID}-g1"])
     assert predicted(role, "main")["started"] == ["g2"]
     assert predicted(role, "main", local_nodes_count=3)["started"] == ["g3"]
 

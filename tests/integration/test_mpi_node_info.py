@@ -90,6 +90,6 @@ def test_mpirun_may_be_missing_broken_or_of_another_kind(breakable):
     assert (other["node"]["mpi"]["implementation"], other["node"]["mpi"]["version"]) == ("mpich", "")
     assert broken["failed"] and broken["msg"] == f"{prefix}/mpirun does not run: libmpi.so.40: cannot open"
     assert refused["failed"] and refused["msg"] == (
-        "mpirun is not on this node; install Open MPI (Debian, Ubuntu: apt-get install openmpi-bin;"
-        " RHEL and its kin: dnf install openmpi), or set mpi_prefix to the directory that holds bin/mpirun"
+        "mpirun is not on this node; install Open MPI 4 or 5 (Debian, Ubuntu: apt-get install openmpi-bin;"
+        " RHEL and its kin: dnf install openmpi), or set mpi_prefix to the directory that holds its bin/mpirun"
     )

@@ -13,7 +13,6 @@ import pathlib
 import signal
 import subprocess
 import tarfile
-import time
 
 import pytest
 from background import Playing, wait
@@ -78,9 +77,11 @@ def left(nodes):
     return {node: nodes.shell(node, look, check=False).stdout for node in nodes.names}
 
 
+EVENTS = "/run/gpufabric/{}/mpi/events.jsonl"
+
+
 def journal(nodes):
-    path = f"/run/gpufabric/{nodes.run_id}/mpi/events.jsonl"
-    lines = nodes.shell("g1", f"cat {path}").stdout.splitlines()
+    lines = nodes.shell("g1", f"cat {EVENTS.format(nodes.run_id)}").stdout.splitlines()
     return [json.loads(line) for line in lines if line]
 
 
@@ -97,22 +98,27 @@ def wait_for_ranks(nodes):
 NOTHING = {"g1": "", "g2": "", "g3": ""}
 
 
+def wait_for_the_last(nodes):
+    """Wait until nothing is left: a daemon goes after mpirun, which has told it to."""
+    wait(lambda: left(nodes) == NOTHING, 60, lambda: left(nodes))
+
+
 def test_points_of_all_kinds(launch, tmp_path):
     points = [
         {"name": "table", "argv": script(["", 8]), "env": {"NCCL_ALGO": "Ring"}},
         {"name": "flood", "argv": script(["flood", 5])},
         {"name": "dies", "argv": script(["die", 5])},
-        {"name": "hangs", "argv": ["bash", "-c", HANGS], "timeout": 30},
-        {"name": "deaf", "argv": ["bash", "-c", DEAF], "timeout": 3},
+        {"name": "hangs", "argv": ["bash", "-c", HANGS], "timeout": 60},
+        {"name": "deaf", "argv": ["bash", "-c", DEAF], "timeout": 6},
         {"name": "two", "argv": script(["", 2]), "ranks_per_node": 2, "env": {"NCCL_ALGO": "Tree"}},
         {"name": "plain", "argv": ["hostname"]},
     ]
-    options = {**launch.options, "points": points, "silence_timeout": 4, "fetch_dest": str(tmp_path / "output")}
+    options = {**launch.options, "points": points, "silence_timeout": 10, "fetch_dest": str(tmp_path / "output")}
     task = {"gpufabric.nccl.mpi_run": options}
     played = launch.playbook([{"hosts": "g1", "gather_facts": False, "tasks": [task]}])
     result = played.result(action="gpufabric.nccl.mpi_run")
     table, flood, dies, hangs, deaf, two, plain = result["points"]
-    assert left(launch) == NOTHING
+    wait_for_the_last(launch)
 
     statuses = [point["status"] for point in result["points"]]
     assert statuses == ["finished", "finished", "failed", "timeout", "timeout", "finished", "finished"], result["msg"]
@@ -175,7 +181,7 @@ def test_a_run_that_lost_everything_but_its_files_is_taken_up(launch):
     assert result["complete"] and not result["followed"], result
     assert [point["resumed"] for point in result["points"]] == [True, False, False]
     assert launch.shell("g1", f"cat {count}").stdout.split() == ["1", "2", "2"]
-    assert left(launch) == NOTHING
+    wait_for_the_last(launch)
     # It has come to its end, so this is another run, which has not the time for all.
     again = launch.module("mpi_run", {**options, "limit_time": 0.1})
     assert again["limited"] and not again["complete"] and not again["failed"]
@@ -211,17 +217,17 @@ def test_hosts_that_cannot_be_reached_are_named(launch):
     assert [problem["id"] for problem in point["problems"]] == ["startup-timeout", "processes-left"]
     assert "0 of 3 ranks had started after 3 s" in point["problems"][0]["cause"]
     assert point["problems"][1]["host"] == launch.addresses["g3"]
-    assert left(launch) == NOTHING
+    wait_for_the_last(launch)
 
     # A rank that hangs on a host whose sshd is gone.
-    playing = Playing(launch, {**launch.options, "points": [{**sleeper, "timeout": 12}]})
+    playing = Playing(launch, {**launch.options, "points": [{**sleeper, "timeout": 20}]})
     wait_for_ranks(launch)
     sshd = f"$(cat /run/gpufabric/{launch.run_id}/sshd/sshd.pid)"
-    launch.shell("g2", f"kill -9 {sshd}; kill -STOP $(pgrep -x sleep)")
+    launch.shell("g2", f"kill -9 {sshd}; until pkill -STOP -x sleep; do sleep 0.1; done")
     (point,) = playing.result()["points"]
     assert [problem["id"] for problem in point["problems"]] == ["timeout", "processes-left"]
     assert point["problems"][1]["host"] == launch.addresses["g2"] and "refused" in point["problems"][1]["cause"]
-    assert left(launch) == NOTHING
+    wait_for_the_last(launch)
     for node in launch.names:
         launch.shell(node, "rm -f /tmp/was-here")
     connect(launch)
@@ -231,12 +237,12 @@ def test_a_run_that_nobody_asks_for_ends_itself(launch):
     points = [{"argv": ["sleep", "600"]}, {"argv": ["true"]}]
     options = {**launch.options, "points": points, "orphan_timeout": 2}
     assert not launch.module("mpi_run", {**options, "state": "started"})["failed"]
-    wait(lambda: journal(launch)[-1]["event"] == "over")
+    wait(lambda: launch.shell("g1", f"grep -q '\"over\"' {EVENTS.format(launch.run_id)}", check=False).returncode == 0)
     events = journal(launch)
     assert events[-1]["reason"] == "orphaned"
     outcomes = [event["outcome"] for event in events if event["event"] == "ended"]
     assert [outcome["status"] for outcome in outcomes] == ["stopped", "not_run"]
-    assert left(launch) == NOTHING
+    wait_for_the_last(launch)
 
 
 def frozen(nodes, node, stopped):
@@ -248,27 +254,28 @@ def frozen(nodes, node, stopped):
                 os.kill(int(path.name), signal.SIGSTOP if stopped else signal.SIGCONT)
 
 
-def test_a_launcher_that_freezes_does_not_hold_the_play_up(launch):
+def test_a_launcher_that_freezes_does_not_hold_the_play_up(launch, told):
     points = [{"argv": ["true"]}, {"name": "sleeper", "argv": ["bash", "-c", "touch /tmp/was-here; sleep 600; true"]}]
     playing = Playing(launch, {**launch.options, "points": points, "poll_grace": 12})
     wait_for_ranks(launch)
-    time.sleep(2)
-    frozen(launch, "g1", True)
-    time.sleep(7)
-    frozen(launch, "g1", False)
-    time.sleep(5)
-    frozen(launch, "g1", True)
+    wait(lambda: "g1: point 2 of 2, sleeper: started" in told())
+    unanswered = "g1: no answer, asked again for 12 s, the run goes on meanwhile: no answer within 5 s"
     try:
+        frozen(launch, "g1", True)
+        wait(lambda: unanswered in told())
+        frozen(launch, "g1", False)
+        wait(lambda: "g1: answers again" in told())
+        frozen(launch, "g1", True)
         played = playing.played()
     finally:
         frozen(launch, "g1", False)
     result = played.result(action="gpufabric.nccl.mpi_run")
-    assert played.output.count("no answer, asked again for 12 s, the run goes on meanwhile: no answer within 5 s") == 2
+    assert played.output.count(unanswered) == 2
     assert result["failed"] and "the launcher g1 has not answered for 12 s" in result["msg"]
     assert [point["status"] for point in result["points"]] == ["finished", "stopped"]
     assert result["points"][1]["problems"][0]["id"] == "launcher-lost"
     stopped = launch.module("mpi_run", {"run_id": launch.run_id, "state": "stopped"})
     assert stopped["changed"] and [point["status"] for point in stopped["points"]] == ["finished", "stopped"]
-    assert left(launch) == NOTHING
+    wait_for_the_last(launch)
     for node in launch.names:
         launch.shell(node, "rm -f /tmp/was-here")

@@ -81,15 +81,18 @@ def test_a_wrong_host_key_is_refused(nodes, mesh):
     own = mesh.result("g2", "gpufabric.nccl.sshd_instance")
     login = f"ssh -F {CONFIG} {own['address']} hostname"
     impostor = (
-        f"kill {own['pid']}; ssh-keygen -q -t ed25519 -N '' -f /tmp/other_key;"
+        # It removes the file with its pid when its port is free, and the other writes its own when it listens.
+        f"kill {own['pid']}; while [ -e {own['run_dir']}/sshd/sshd.pid ]; do sleep 0.1; done;"
+        " ssh-keygen -q -t ed25519 -N '' -f /tmp/other_key;"
         f" sed 's,^HostKey .*,HostKey /tmp/other_key,; s,^PidFile .*,PidFile /tmp/other.pid,' {own['run_dir']}/sshd/sshd_config > /tmp/other_config;"
-        " until /usr/sbin/sshd -f /tmp/other_config; do sleep 0.1; done"
+        " /usr/sbin/sshd -f /tmp/other_config; until [ -s /tmp/other.pid ]; do sleep 0.1; done"
     )
+    end = "kill $(cat /tmp/other.pid); while [ -e /tmp/other.pid ]; do sleep 0.1; done; rm /tmp/other_key* /tmp/other_config"
     nodes.shell("g2", impostor)
     try:
         refused = nodes.shell("g1", login, check=False)
     finally:
-        nodes.shell("g2", "until kill $(cat /tmp/other.pid); do sleep 0.1; done; rm /tmp/other_key* /tmp/other_config")
+        nodes.shell("g2", end)
     assert refused.returncode == 255 and refused.stdout == ""
     assert (
         "REMOTE HOST IDENTIFICATION HAS CHANGED" in refused.stderr and "Host key verification failed" in refused.stderr

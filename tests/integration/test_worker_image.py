@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 import pathlib
 import subprocess
-import time
 import typing as t
 
 import pytest
+from background import wait
 
 DIRECTORY = pathlib.Path(__file__).parents[2] / "containers/worker"
 PROGRAM = "/opt/gpufabric-worker.py"
@@ -20,19 +20,12 @@ USER_ID = 12345
 
 #: As an ordinary user in group 0, under which OpenShift runs containers; the commands before run as root.
 AS_USER = f"exec setpriv --reuid={USER_ID} --regid=0 --clear-groups"
+#: Waits for somebody to listen on port 22.
+TAKEN = "until ss -Hlnt 'sport = 22' | grep -q .; do sleep 0.1; done"
 
 
-def call(*argv: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def call(*argv: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
-
-
-def wait_until(condition: t.Callable[[], bool], timeout: float = 10) -> bool:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 class Worker:
@@ -48,12 +41,21 @@ class Worker:
         done = call("podman", "logs", self.name)
         return done.stdout + done.stderr
 
-    def wait(self, timeout: float = 60) -> int:
+    def wait(self) -> int:
         """The exit status of the container, once it has ended."""
-        return int(call("podman", "wait", "--interval=50ms", self.name, timeout=timeout).stdout)
+        return int(call("podman", "wait", "--interval=50ms", self.name).stdout)
 
     def wait_for(self, text: str) -> None:
-        assert wait_until(lambda: text in self.log()), self.log()
+        wait(lambda: text in self.log(), left=self.log)
+
+    def find(self, begin: str) -> int:
+        """The process whose command begins so, once there is one: what was started may still be called as its starter."""
+
+        def found() -> list[int]:
+            return [pid for pid, (_parent, _state, command) in self.processes().items() if command.startswith(begin)]
+
+        wait(found, left=lambda: str(self.processes()))
+        return found()[0]
 
     def shell(self, command: str, *options: str) -> str:
         """Run a command in the container."""
@@ -135,7 +137,8 @@ def start(nodes: t.Any, secret: pathlib.Path, key: pathlib.Path) -> t.Iterator[t
 
     yield run
     for name in started:
-        call("podman", "rm", "--force", "--ignore", "--time=0", name)
+        # crun fails at times where processes of a container are still ending.
+        wait(lambda name=name: call("podman", "rm", "--force", "--ignore", "--time=0", name).returncode == 0)
 
 
 def test_key_of_a_read_only_secret_lets_in_and_the_environment_is_there(start, secret):
@@ -201,11 +204,11 @@ def test_orphans_are_reaped(start):
     worker = start("shell")
     worker.wait_for("Server listening")
     assert worker.ssh("(sleep 0.3 & sleep 1000 >/dev/null 2>&1 &) >/dev/null 2>&1").returncode == 0
-    orphan = next(pid for pid, (_parent, _state, command) in worker.processes().items() if command == "sleep 1000")
+    orphan = worker.find("sleep 1000")
     assert worker.processes()[orphan][0] == 1
     worker.shell(f"kill {orphan}")
-    assert wait_until(lambda: orphan not in worker.processes())
-    assert [state for _parent, state, _command in worker.processes().values() if state.startswith("Z")] == []
+    # Both of them, and what else has just ended.
+    wait(lambda: not any("sleep" in row[2] or row[1].startswith("Z") for row in worker.processes().values()))
 
 
 @pytest.mark.parametrize(("number", "status"), [("TERM", 143), ("INT", 130)])
@@ -219,10 +222,11 @@ def test_a_signal_ends_all_at_once(start, number, status):
         ["podman", "exec", worker.name, "ssh", "-oBatchMode=yes", "localhost", "sleep", "1002"],
         stdin=subprocess.DEVNULL,
     )
-    assert wait_until(lambda: len([row for row in worker.processes().values() if row[2].startswith("sleep 100")]) == 3)
+    for program in ("sleep 1000", "sleep 1001", "sleep 1002"):
+        worker.find(program)
     call("podman", "kill", f"--signal={number}", worker.name)
     assert worker.wait() == status, worker.log()
-    session.wait(timeout=60)
+    session.wait(timeout=120)
     assert f"ends by SIG{number}" in worker.log()
 
 
@@ -236,7 +240,8 @@ def test_the_end_of_sshd_ends_the_container(start):
 
 def test_shell_without_sshd_only_waits(start):
     worker = start("shell", START_SSHD="false")
-    assert wait_until(lambda: any(PROGRAM in command for _parent, _state, command in worker.processes().values()))
+    # The kernel drops a signal that process 1 has not yet provided for, which it does before it copies the keys.
+    wait(lambda: "id_rsa" in worker.shell("ls /run/gpufabric-worker || true"))
     assert not any("sshd" in command for _parent, _state, command in worker.processes().values())
     call("podman", "kill", "--signal=TERM", worker.name)
     assert worker.wait() == 143
@@ -248,7 +253,7 @@ def test_shell_with_a_terminal_is_a_shell(start):
     assert worker.ssh("hostname").returncode == 0
     attach = subprocess.run(
         ["podman", "attach", "--sig-proxy=false", worker.name],
-        input="echo $((40 + 2)); exit 5\n", capture_output=True, text=True, timeout=20, check=False,
+        input="echo $((40 + 2)); exit 5\n", capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert worker.wait() == 5
     assert "42" in attach.stdout + worker.log()
@@ -326,13 +331,9 @@ def test_entry_that_a_container_engine_made_up_is_not_used(start):
 def test_not_as_process_1(start):
     worker = start("shell", before='sh -c \'sleep 1000 & "$0" "$@"; echo status $?\'')
     worker.wait_for("Server listening")
-    own = next(
-        pid
-        for pid, row in worker.processes().items()
-        if f"{PROGRAM} shell" in row[2] and row[2].startswith("/usr/bin/python3")
-    )
+    own = worker.find(f"/usr/bin/python3 -I {PROGRAM} shell")
     worker.ssh("sleep 1001 >/dev/null 2>&1 </dev/null &")
-    orphan = next(pid for pid, row in worker.processes().items() if row[2] == "sleep 1001")
+    orphan = worker.find("sleep 1001")
     assert worker.processes()[orphan][0] == own
     worker.shell(f"kill -TERM {own}")
     worker.wait_for("status 143")
@@ -347,7 +348,7 @@ def test_not_as_process_1(start):
         ({"START_SSHD": "yes"}, 1, "START_SSHD=yes is not allowed; allowed: true, false"),
         ({"SSHD_LISTEN_ADDRESS": "10.255.0.1"}, 1, "port 22 of 10.255.0.1 cannot be had: Cannot assign requested address"),
         (
-            {"before": "python3 -m http.server 22 >/dev/null 2>&1 & sleep 1; exec"},
+            {"before": f"python3 -m http.server 22 >/dev/null 2>&1 & {TAKEN}; exec"},
             1,
             "port 22 of 0.0.0.0 cannot be had: Address already in use; set SSHD_PORT to a free one",
         ),

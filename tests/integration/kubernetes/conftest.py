@@ -14,12 +14,16 @@ import pathlib
 import shlex
 import shutil
 import subprocess
-import time
 import typing as t
 import uuid
 
 import pytest
+from background import wait
+from fault_matrix import PODS, FaultMatrix
+from job_runs import Definition
+from mpi_operator import PlayedOperator
 from pod_runs import Runs
+from relay import Relay
 
 
 def _run(*argv: str | pathlib.Path, check: bool = True, **keywords: t.Any) -> subprocess.CompletedProcess[str]:
@@ -63,6 +67,17 @@ class Cluster:
         """Create objects."""
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
         self.kubectl("create", "--filename=-", namespace=namespace, stdin=text)
+
+    def token(self, account: str, namespace: str) -> str:
+        """A token of a service account. Secrets with one come later than the account, or not at all."""
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600},
+        }
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        done = self.kubectl("create", "--raw", path, "--filename=-", stdin=json.dumps(request))
+        return json.loads(done.stdout)["status"]["token"]
 
 
 class Pods:
@@ -114,7 +129,7 @@ class Pods:
         by_name = {pod["metadata"]["name"]: pod for pod in found}
         return [by_name[name] for name in names]
 
-    def wait_ready(self, *names: str, timeout: int = 120) -> None:
+    def wait_ready(self, *names: str, timeout: int = 240) -> None:
         """Wait until pods are ready; fails with what Kubernetes says about them."""
         done = self._cluster.kubectl(
             "wait",
@@ -146,6 +161,12 @@ class Pods:
 
 
 @pytest.fixture(scope="session")
+def faults() -> FaultMatrix:
+    """Keeps what is told of faults that are made in pods and in the cluster."""
+    return FaultMatrix(pathlib.Path(__file__).parents[3] / "build" / "faults", PODS)
+
+
+@pytest.fixture(scope="session")
 def cluster() -> Cluster:
     """The cluster of KUBECONFIG, as scripts/with-cluster gives it."""
     given = [os.environ.get("KUBECONFIG"), os.environ.get("GPUFABRIC_WORKER_IMAGE"), shutil.which("kubectl")]
@@ -164,11 +185,12 @@ def namespace(cluster: Cluster) -> c.Iterator[str]:
     """A namespace of the test's own."""
     name = f"gpufabric-test-{uuid.uuid4().hex[:8]}"
     cluster.kubectl("create", "namespace", name)
-    # No pod can be created before its namespace has its service account.
-    deadline = time.monotonic() + 30
-    while cluster.kubectl("get", "serviceaccount", "default", namespace=name, check=False).returncode != 0:
-        assert time.monotonic() < deadline, f"namespace {name} got no service account"
-        time.sleep(0.1)
+
+    def made() -> subprocess.CompletedProcess[str]:
+        return cluster.kubectl("run", "first", "--image=any", "--dry-run=server", namespace=name, check=False)
+
+    # No pod can be created before its namespace has its service account, and that its token, as earlier versions want.
+    wait(lambda: made().returncode == 0, left=lambda: made().stderr)
     yield name
     cluster.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false", namespace=name)
     cluster.kubectl("delete", "namespace", name, "--wait=false")
@@ -184,3 +206,33 @@ def pods(cluster: Cluster, namespace: str) -> Pods:
 def runs(cluster: t.Any, cluster_player: t.Any, namespace: str, tmp_path: pathlib.Path) -> Runs:
     """Runs in a namespace of the test's own."""
     return Runs(cluster, cluster_player, namespace, tmp_path)
+
+
+@pytest.fixture
+def relay(cluster: Cluster, tmp_path: pathlib.Path) -> c.Iterator[Relay]:
+    """A way to the API server that can be cut."""
+    relay = Relay(pathlib.Path(cluster.kubeconfig), tmp_path / "relayed")
+    yield relay
+    relay.down()
+
+
+@pytest.fixture(scope="session")
+def definition(cluster, tmp_path_factory):
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    definition = Definition(cluster, tmp_path_factory.getbasetemp().parent / f"mpijobs-{run}")
+    yield definition
+    definition.leave()
+
+
+@pytest.fixture
+def mpijobs(definition):
+    """A cluster that knows MPIJobs; nothing acts on them yet."""
+    with definition.there():
+        yield
+
+
+@pytest.fixture
+def operator(cluster, namespace, mpijobs):
+    """The operator, played."""
+    with PlayedOperator(cluster, namespace) as played:
+        yield played

@@ -15,6 +15,7 @@ gang scheduling, Intel MPI and MPICH.
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 import copy
 import datetime
 import json
@@ -91,6 +92,10 @@ OPENMPI_ENVIRONMENT = {
 }
 
 
+class _OfAnotherJob(Exception):
+    """An object has the name of one that is to be made."""
+
+
 class PlayedOperator:
     """Acts on the MPIJobs of one namespace until it is stopped.
 
@@ -118,21 +123,30 @@ class PlayedOperator:
         assert not self.errors, self.errors
 
     def _run(self) -> None:
-        while not self._stop.wait(0.3):
-            for job in self._list("mpijobs"):
-                if "deletionTimestamp" in job["metadata"]:
-                    continue
-                try:
-                    self._reconcile(job)
-                except Exception as error:  # what a thread raises is lost otherwise
-                    if self._find("mpijob", job["metadata"]["name"]) is not None:
-                        self.errors.append(repr(error))
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            while not self._stop.wait(0.3):
+                list(pool.map(self._act_on, self._list("mpijobs")))
+
+    def _act_on(self, job: dict[str, t.Any]) -> None:
+        if "deletionTimestamp" in job["metadata"]:
+            return
+        try:
+            self._reconcile(job)
+        except _OfAnotherJob:
+            # Of an earlier one of that name, with which it will go; the operator refuses it, and tries again.
+            return
+        except Exception as error:  # what a thread raises is lost otherwise
+            # With a job goes what was made for it, at times before the job.
+            now = (self._find("mpijob", job["metadata"]["name"]) or {}).get("metadata", {})
+            if now.get("uid") == job["metadata"]["uid"] and "deletionTimestamp" not in now:
+                self.errors.append(repr(error))
 
     def _reconcile(self, job: dict[str, t.Any]) -> None:
         name, spec = job["metadata"]["name"], job["spec"]
         status = copy.deepcopy(job.get("status") or {})
         if not status.get("conditions"):
             self._condition(status, "Created", "MPIJobCreated", f"MPIJob {self._namespace}/{name} is created.")
+            self._write(job, status)
         finished = any(
             item["type"] in ("Succeeded", "Failed") and item["status"] == "True" for item in status["conditions"]
         )
@@ -146,11 +160,11 @@ class PlayedOperator:
         if time.monotonic() - began >= self._service_delay:
             self._ensure(job, "service", self._service(job))
         self._ensure(job, "configmap", self._config_map(job, replicas))
-        if self._find("secret", f"{name}-ssh") is None:
+        if self._find("secret", f"{name}-ssh", job) is None:
             self._ensure(job, "secret", self._secret(job))
         workers = []
         for index in range(replicas):
-            found = self._find("pod", f"{name}-worker-{index}")
+            found = self._find("pod", f"{name}-worker-{index}", job)
             if found is None:
                 self._ensure(job, "pod", self._worker(job, index))
             else:
@@ -162,7 +176,7 @@ class PlayedOperator:
             for pod in workers
             for item in pod["status"].get("conditions", ())
         )
-        launcher = self._find("job", f"{name}-launcher")
+        launcher = self._find("job", f"{name}-launcher", job)
         at_once = spec.get("launcherCreationPolicy") != "WaitForWorkersReady"
         if launcher is None and (at_once or ready == replicas):
             self._ensure(job, "job", self._launcher(job))
@@ -194,16 +208,17 @@ class PlayedOperator:
         elif sum(pod["status"].get("phase") == "Running" for pod in pods) >= 1 and len(running) == replicas:
             status["replicaStatuses"]["Launcher"] = {"active": 1}
             self._condition(status, "Running", "MPIJobRunning", f"MPIJob {self._namespace}/{name} is running.")
-        if status != job.get("status"):
-            body = json.dumps({**job, "status": status})
-            self._kubectl(
-                "replace",
-                "--raw",
-                f"/apis/kubeflow.org/v2beta1/namespaces/{self._namespace}/mpijobs/{name}/status",
-                "--filename=-",
-                stdin=body,
-                check=False,
-            )
+        self._write(job, status)
+
+    def _write(self, job: dict[str, t.Any], status: dict[str, t.Any]) -> None:
+        """Say what is known of a job, where that is new."""
+        if status == job.get("status"):
+            return
+        job["status"] = copy.deepcopy(status)
+        path = f"/apis/kubeflow.org/v2beta1/namespaces/{self._namespace}/mpijobs/{job['metadata']['name']}/status"
+        done = self._kubectl("replace", "--raw", path, "--filename=-", stdin=json.dumps(job), check=False)
+        if done.returncode == 0:
+            job["metadata"] = json.loads(done.stdout)["metadata"]
 
     @staticmethod
     def _condition(status: dict[str, t.Any], kind: str, reason: str, message: str) -> None:
@@ -239,7 +254,7 @@ class PlayedOperator:
         service = job["metadata"]["name"] + self._service_suffix
         names = sorted(pod["metadata"]["name"] for pod in running)
         text = "#!/bin/sh\n" + "".join(f"echo {name}.{service}.{self._namespace}.svc\n" for name in names)
-        found = self._find("configmap", f"{job['metadata']['name']}-config")
+        found = self._find("configmap", f"{job['metadata']['name']}-config", job)
         if found is not None and found["data"].get("discover_hosts.sh") != text:
             patch = json.dumps({"data": {"discover_hosts.sh": text}})
             self._kubectl("patch", "configmap", found["metadata"]["name"], "--type=merge", f"--patch={patch}")
@@ -342,7 +357,7 @@ class PlayedOperator:
         return {"name": name + suffix, "labels": {"app": name}, "ownerReferences": [owner]}
 
     def _ensure(self, job: dict[str, t.Any], kind: str, manifest: dict[str, t.Any]) -> None:
-        if self._find(kind, manifest["metadata"]["name"]) is not None:
+        if self._find(kind, manifest["metadata"]["name"], job) is not None:
             return
         done = self._kubectl("create", "--filename=-", stdin=json.dumps(manifest), check=False)
         if done.returncode != 0:
@@ -364,9 +379,15 @@ class PlayedOperator:
         }
         self._kubectl("create", "--filename=-", stdin=json.dumps(event))
 
-    def _find(self, kind: str, name: str) -> dict[str, t.Any] | None:
+    def _find(self, kind: str, name: str, job: dict[str, t.Any] | None = None) -> dict[str, t.Any] | None:
+        """An object. Raises _OfAnotherJob where it has another owner than ``job``."""
         text = self._kubectl("get", kind, name, "--ignore-not-found", "--output=json").stdout
-        return json.loads(text) if text.strip() else None
+        found = json.loads(text) if text.strip() else None
+        if found is not None and job is not None:
+            owners = [owner["uid"] for owner in found["metadata"].get("ownerReferences", ())]
+            if owners != [job["metadata"]["uid"]]:
+                raise _OfAnotherJob(f"{kind} {name}")
+        return found
 
     def _list(self, kind: str, selector: str = "") -> list[dict[str, t.Any]]:
         done = self._kubectl("get", kind, f"--selector={selector}", "--output=json", check=False)

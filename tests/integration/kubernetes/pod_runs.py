@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import pathlib
-import time
 import typing as t
 
 #: Finds all that a run made in a cluster.
 OURS = "app.kubernetes.io/managed-by=gpufabric.nccl"
+#: States of pods in which nothing has come of them yet.
+STARTING = ("", "ContainerCreating")
 #: What a run may have made in a namespace.
 KINDS = "pods,services,statefulsets,networkpolicies,configmaps,secrets"
 #: What remains in a pod: the directories of runs, and the processes that carry a run's name.
@@ -43,7 +44,7 @@ class Runs:
             "worker_pods_gpus": 0,
             "worker_pods_image": self.cluster.image,
             "worker_pods_shm_size": "64Mi",
-            "worker_pods_timeout": 120,
+            "worker_pods_timeout": 300,
             "nccl_benchmark_max_bytes": "4K",
             "nccl_benchmark_iterations": 2,
             "report_dir": str(self.directory / "report"),
@@ -64,6 +65,28 @@ class Runs:
             "get", KINDS, "--selector", selector, "--output=name", namespace=self.namespace
         ).stdout.split()
 
+    def states(self) -> dict[str, str]:
+        """What has come of each pod: why it is not scheduled, what its container waits for, or does; empty at first."""
+        found = {}
+        for pod in self.cluster.get("pods", namespace=self.namespace)["items"]:
+            status = pod["status"]
+            conditions = [item for item in status.get("conditions", ()) if item["status"] == "False"]
+            refused = "".join(item["reason"] for item in conditions if item["type"] == "PodScheduled")
+            state = next((item["state"] for item in status.get("containerStatuses", ())), {})
+            does = state.get("waiting", {}).get("reason") or next(iter(state), "")
+            found[pod["metadata"]["name"]] = refused or status.get("reason") or does
+        return found
+
+    def has_ended(self, pod: str) -> bool:
+        """Whether a container of a pod has ended, started anew or not."""
+        status = self.cluster.get("pod", pod, namespace=self.namespace)["status"]
+        return any("terminated" in item[key] for item in status["containerStatuses"] for key in ("state", "lastState"))
+
+    def warned(self, kind: str, name: str) -> bool:
+        """Whether there is a warning about an object."""
+        which = f"--field-selector=type=Warning,involvedObject.kind={kind},involvedObject.name={name}"
+        return self.cluster.get("events", which, namespace=self.namespace)["items"] != []
+
     def shell(self, pod: str, command: str, check: bool = True) -> str:
         """What a shell command in a pod prints, without Ansible."""
         return self.cluster.kubectl(
@@ -74,11 +97,3 @@ class Runs:
         """Whether a shell command in a pod succeeds."""
         done = self.cluster.kubectl("exec", pod, "--", "sh", "-c", command, namespace=self.namespace, check=False)
         return done.returncode == 0
-
-
-def wait_until(condition: t.Callable[[], bool], seconds: float = 60, left: t.Callable[[], t.Any] = str) -> None:
-    """``left``: what to show where it does not come true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, left()
-        time.sleep(0.2)

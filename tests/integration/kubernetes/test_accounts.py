@@ -213,7 +213,7 @@ def test_one_error_names_both_ways_where_there_is_none(without_any, tmp_path):
 def test_playbook_kubernetes_ends_with_that_error(runs, without_any):
     played = runs.play(worker_pods_names=list(NAMES))
     assert played.returncode != 0
-    assert names_both_ways(played.result("localhost", "ansible.builtin.fail")["msg"])
+    assert names_both_ways(played.result("localhost", "gpufabric.nccl.fail_with_problems")["msg"])
     assert without_any.left() == []
 
 

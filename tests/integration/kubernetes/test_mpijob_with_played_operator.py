@@ -6,129 +6,35 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
+import concurrent.futures
 import json
-import os
 import re
-import time
 
 import pytest
-from mpi_operator import CRD, CRD_NAME, PlayedOperator
-
-JOB_KINDS = "mpijobs,configmaps,secrets,services,jobs,pods"
-
-
-class Definition:
-    """The definition of MPIJobs, which all of a cluster has or has not, while other tests run beside this one."""
-
-    def __init__(self, cluster, path):
-        if cluster.kubectl("get", "crd", CRD_NAME, check=False).returncode == 0 and not path.exists():
-            pytest.skip("the cluster knows MPIJobs of its own: an operator may be there already")
-        self._cluster = cluster
-        self._path = path
-
-    @contextlib.contextmanager
-    def there(self):
-        with self._locked(fcntl.LOCK_SH):
-            self._cluster.kubectl("apply", "--filename=-", stdin=json.dumps(CRD))
-            self._cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{CRD_NAME}")
-            yield
-
-    @contextlib.contextmanager
-    def missing(self):
-        with self._locked(fcntl.LOCK_EX):
-            self._cluster.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found")
-            yield
-
-    def leave(self):
-        """Remove it, unless others still use it and so will do that."""
-        with contextlib.suppress(BlockingIOError), self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB):
-            self._cluster.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found")
-
-    @contextlib.contextmanager
-    def _locked(self, how):
-        with self._path.open("w") as file:
-            fcntl.flock(file, how)
-            yield
-
-
-@pytest.fixture(scope="session")
-def definition(cluster, tmp_path_factory):
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    definition = Definition(cluster, tmp_path_factory.getbasetemp().parent / f"mpijobs-{run}")
-    yield definition
-    definition.leave()
-
-
-@pytest.fixture
-def mpijobs(definition):
-    """A cluster that knows MPIJobs; nothing acts on them yet."""
-    with definition.there():
-        yield
-
-
-@pytest.fixture
-def operator(cluster, namespace, mpijobs):
-    """The operator, played."""
-    with PlayedOperator(cluster, namespace) as played:
-        yield played
-
-
-class Runs:
-    """Runs the playbook with small settings."""
-
-    def __init__(self, player, cluster, namespace, directory):
-        self._player = player
-        self._cluster = cluster
-        self.namespace = namespace
-        self.directory = directory
-
-    def __call__(self, **variables):
-        return self._player.playbook(
-            "gpufabric.nccl.mpijob",
-            **{
-                "gpufabric_run_id": "t1",
-                "gpufabric_namespace": self.namespace,
-                "mpijob_image": self._cluster.image,
-                "mpijob_shm_size": "64Mi",
-                "mpijob_gpus": 0,
-                "mpijob_dns_interval": 1,
-                "nccl_benchmark_backend": "cpu",
-                "nccl_benchmark_max_bytes": "64K",
-                "nccl_benchmark_iterations": 3,
-                "report_dir": str(self.directory),
-                **variables,
-            },
-        )
-
-    def results(self):
-        return json.loads((self.directory / "results.json").read_text())["results"]
-
-    def problems(self):
-        return [problem for result in self.results() for problem in result["problems"]]
-
-    def labelled(self, run_id="t1"):
-        """What carries the run's label, as ``KIND/NAME``."""
-        done = self._cluster.kubectl(
-            "get", JOB_KINDS, f"--selector=gpufabric.nccl/run={run_id}", "--output=name", namespace=self.namespace
-        )
-        return sorted(done.stdout.split())
+from background import wait
+from job_runs import JOB_KINDS, LOOKED, JobRuns
+from mpi_operator import PlayedOperator
+from pod_runs import STARTING
 
 
 @pytest.fixture
 def run(cluster_player, cluster, namespace, tmp_path):
-    return Runs(cluster_player, cluster, namespace, tmp_path / "report")
+    return JobRuns(cluster_player, cluster, namespace, tmp_path / "report")
 
 
-def test_without_the_operator_says_so(run, definition):
+FAIL = "gpufabric.nccl.fail_with_problems"
+
+
+def test_without_the_operator_says_so(run, definition, faults):
     with definition.missing():
         played = run()
     assert played.returncode != 0
     assert "The MPI Operator is not in this cluster" in played.output
+    problems = played.result("localhost", FAIL)["problems"]
+    faults.fault("MPI Operator missing", problems, "operator-missing", None, "mpijob", "the cluster")
 
 
-def test_submitted_job_gives_a_result_and_leaves_nothing(run, operator):
+def test_submitted_job_gives_a_result_and_leaves_nothing(run, operator, faults):
     played = run(mpijob_replicas=3, mpijob_slots=2, nccl_benchmark_collectives=["all_reduce", "broadcast"])
     assert played.returncode == 0, played.output
     results = run.results()
@@ -139,8 +45,25 @@ def test_submitted_job_gives_a_result_and_leaves_nothing(run, operator):
         assert {rank["host"] for rank in result["ranks"]} == {f"gpufabric-t1-worker-{index}" for index in range(3)}
     assert "3 of 3 workers ready" in played.output
     assert "busbw" in played.output
-    assert run.labelled() == []
+    run.wait_gone()
     assert "3 hosts take part" in (run.directory / "launcher.log").read_text()
+    faults.healthy("playbook mpijob", run.problems(), "mpijob")
+
+
+def test_a_job_goes_on_while_the_api_server_is_restarted(run, cluster, namespace, operator, relay):
+    def launcher_runs():
+        pods = ["--selector=training.kubeflow.org/job-role=launcher", "--output=jsonpath={.items[*].status.phase}"]
+        return cluster.kubectl("get", "pods", *pods, namespace=namespace).stdout == "Running"
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        playing = pool.submit(run.through(relay), gpufabric_kubeconfig=str(relay.kubeconfig))
+        wait(lambda: launcher_runs() or playing.done(), 600)
+        # More than one look finds nobody there.
+        relay.go_away_from(playing, "the API server does not answer, asked again for 120 s", 6)
+        played = playing.result()
+    assert played.returncode == 0, played.output
+    assert run.results()[0]["verdict"] == "pass"
+    run.wait_gone()
 
 
 def test_names_that_appear_late_are_waited_for(run, cluster, namespace, mpijobs):
@@ -151,16 +74,18 @@ def test_names_that_appear_late_are_waited_for(run, cluster, namespace, mpijobs)
     assert run.results()[0]["verdict"] == "pass"
 
 
-def test_names_that_never_appear_are_named_with_what_the_launcher_saw(run, cluster, namespace, mpijobs):
+def test_names_that_never_appear_are_named_with_what_the_launcher_saw(run, cluster, namespace, mpijobs, faults):
     with PlayedOperator(cluster, namespace, service_delay=600):
         played = run(mpijob_dns_timeout=2)
     assert played.returncode != 0
     problem = run.problems()[0]
-    assert problem["id"] == "names-unresolved"
-    assert "2 of 2 workers: gpufabric-t1-worker-0, gpufabric-t1-worker-1" in problem["cause"]
+    words = "names of the workers that never resolve, without a Service"
+    faults.fault(words, run.problems(), "names-unresolved", None, "mpijob", "the launcher")
+    assert "2 of 2 workers" in problem["cause"]
+    assert "gpufabric-t1-worker-0, gpufabric-t1-worker-1" in problem["evidence"]
     assert "nameserver" in problem["evidence"] and "slots=1" in problem["evidence"]
     assert problem["cause"] in " ".join(played.output.split())
-    assert run.labelled() == []
+    run.wait_gone()
 
 
 def test_program_that_fails_is_told_with_its_words(run, operator):
@@ -172,32 +97,52 @@ def test_program_that_fails_is_told_with_its_words(run, operator):
     assert "no-such-option" in played.output
 
 
+#: What is wrong, by the problem.
+STARTS = {
+    "pod-image-absent": "image that is not on the node, with pull policy Never",
+    "pod-unschedulable": "GPUs that no node has",
+    "pod-crash": "program of the workers that ends",
+}
+
+
 @pytest.mark.parametrize(
     ("settings", "identity", "words"),
     [
         (
             {"mpijob_image": "localhost/no-such-image:1", "mpijob_image_pull_policy": "Never"},
-            "pod-image",
+            "pod-image-absent",
             "mpijob_image_pull_policy",
         ),
         ({"mpijob_gpus": 4, "nccl_benchmark_backend": "nccl"}, "pod-unschedulable", "nvidia.com/gpu"),
         ({"mpijob_command": ["sh", "-c", "echo cannot work >&2; exit 7"]}, "pod-crash", "cannot work"),
     ],
 )
-def test_worker_that_never_starts_is_named_with_the_reason(run, operator, settings, identity, words):
-    played = run(mpijob_start_timeout=12, **settings)
+def test_worker_that_never_starts_is_named_with_the_reason(
+    run, runs, operator, relay, faults, settings, identity, words
+):
+    def workers():
+        return [state for name, state in runs.states().items() if "-worker-" in name]
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        playing = pool.submit(run.through(relay), mpijob_start_timeout=25, **settings)
+        wait(lambda: relay.has_heard(*LOOKED) or playing.done(), 600)
+        relay.down()
+        wait(lambda: len(workers()) == 2 and not {*STARTING, "running"} & set(workers()), left=workers)
+        relay.up()
+        played = playing.result()
     assert played.returncode != 0
     problem = run.problems()[0]
     assert (problem["id"], problem["host"]) == (identity, "gpufabric-t1-worker-0")
     assert words in problem["cause"] + problem["cure"] + problem["evidence"]
     assert "timed out" not in problem["cause"]
-    assert run.labelled() == []
+    faults.fault(STARTS[identity], run.problems(), identity, "gpufabric-t1-worker-0", "mpijob")
+    run.wait_gone()
 
 
-def test_operator_that_does_nothing_is_named(run, mpijobs):
+def test_operator_that_does_nothing_is_named(run, mpijobs, faults):
     played = run(mpijob_operator_timeout=3)
     assert played.returncode != 0
-    assert [problem["id"] for problem in run.problems()] == ["operator-idle"]
+    faults.fault("MPI Operator that takes no note", run.problems(), "operator-idle", None, "mpijob", "the cluster")
     assert run.labelled() == []
 
 
@@ -219,7 +164,7 @@ def test_kept_job_is_removed_by_the_command_that_is_shown_or_replaced_by_the_nex
     assert played.returncode == 0, played.output
     command = re.search(r"kubectl (.*--selector \S+)", played.output).group(1)
     cluster.kubectl(*command.split(), "--cascade=foreground")
-    assert run.labelled() == []
+    run.wait_gone()
 
 
 def test_teardown_removes_its_own_run_alone(run, cluster, operator, cluster_player):
@@ -229,7 +174,8 @@ def test_teardown_removes_its_own_run_alone(run, cluster, operator, cluster_play
     play = {"hosts": "localhost", "gather_facts": False, "tasks": [{"ansible.builtin.include_role": role}]}
     played = cluster_player.playbook([play], gpufabric_run_id="t1", gpufabric_namespace=run.namespace)
     assert played.returncode == 0, played.output
-    assert run.labelled() == [] and run.labelled("t2")
+    run.wait_gone()
+    assert run.labelled("t2")
 
 
 def test_rendered_manifest_is_valid_and_stays_the_same(run, cluster, tmp_path, mpijobs):
@@ -255,7 +201,9 @@ def test_rendered_manifest_is_valid_and_stays_the_same(run, cluster, tmp_path, m
     assert run.labelled() == []
 
 
-def test_a_user_who_may_not_make_jobs_is_told_which_permissions_are_missing(run, cluster, namespace, mpijobs, tmp_path):
+def test_a_user_who_may_not_make_jobs_is_told_which_permissions_are_missing(
+    run, cluster, namespace, mpijobs, tmp_path, faults
+):
     cluster.kubectl("create", "serviceaccount", "looker", namespace=namespace)
     cluster.kubectl(
         "create",
@@ -272,19 +220,14 @@ def test_a_user_who_may_not_make_jobs_is_told_which_permissions_are_missing(run,
     assert played.returncode != 0
     assert "create, patch, delete mpijobs.kubeflow.org" in " ".join(played.output.split())
     assert "create, patch, delete configmaps" in " ".join(played.output.split())
+    problems = played.result("localhost", FAIL)["problems"]
+    faults.fault("account that may not create MPIJobs", problems, "kube-forbidden", None, "mpijob", "the controller")
 
 
 def _kubeconfig_of(cluster, namespace, account, directory):
     """A kubeconfig of a service account."""
     config = json.loads(cluster.kubectl("config", "view", "--raw", "--flatten", "--minify", "--output=json").stdout)
-    done = cluster.kubectl("create", "token", account, namespace=namespace, check=False)
-    if done.returncode == 0:
-        token = done.stdout.strip()
-    else:
-        owner = '(index .metadata.annotations "kubernetes.io/service-account.name")'
-        query = f'{{{{range .items}}}}{{{{if eq {owner} "{account}"}}}}{{{{.data.token | base64decode}}}}{{{{end}}}}{{{{end}}}}'
-        token = cluster.kubectl("get", "secrets", f"--output=go-template={query}", namespace=namespace).stdout
-    config["users"][0]["user"] = {"token": token}
+    config["users"][0]["user"] = {"token": cluster.token(account, namespace)}
     path = directory / "kubeconfig.json"
     path.write_text(json.dumps(config))
     return path
@@ -299,6 +242,8 @@ def _job_of_others(image, keys):
     def template(name, command):
         container = {"name": name, "image": image, "imagePullPolicy": "IfNotPresent", "command": command}
         container["env"] = [{"name": "KEYS", "value": keys}]
+        if name == "worker":
+            container["readinessProbe"] = {"tcpSocket": {"port": 22}, "periodSeconds": 1}
         return {"template": {"spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}}}
 
     return {
@@ -319,15 +264,14 @@ def _job_of_others(image, keys):
 
 # The operator mounts keys below /root/.ssh with the mode that ssh asks for, and elsewhere with one that it refuses.
 @pytest.mark.parametrize("keys", ["/root/.ssh", "/etc/mpi-keys"])
-def test_adopted_job_is_used_as_it_is(run, cluster, operator, keys):
+def test_adopted_job_is_used_as_it_is(run, cluster, operator, pods, keys):
     cluster.create(_job_of_others(cluster.image, keys), namespace=run.namespace)
-    deadline = time.monotonic() + 60
-    while True:
-        status = cluster.get("mpijob", "train", namespace=run.namespace).get("status", {})
-        if "Running" in [condition["type"] for condition in status.get("conditions", ())]:
-            break
-        assert time.monotonic() < deadline, status
-        time.sleep(0.5)
+
+    def status():
+        return cluster.get("mpijob", "train", namespace=run.namespace).get("status", {})
+
+    wait(lambda: "Running" in [condition["type"] for condition in status().get("conditions", ())], left=status)
+    pods.wait_ready("train-worker-0", "train-worker-1")
     before = _state(cluster, run.namespace)
     played = run(
         mpijob_state="adopted",

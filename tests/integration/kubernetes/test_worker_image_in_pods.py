@@ -12,10 +12,10 @@ from __future__ import annotations
 import base64
 import pathlib
 import subprocess
-import time
 import typing as t
 
 import pytest
+from background import wait
 
 JOB = "job"
 USER_ID = 1000650000
@@ -100,7 +100,7 @@ class Job:
     def wait_ready(self, *names: str) -> None:
         pods = [f"pod/{name}" for name in names]
         done = self._cluster.kubectl(
-            "wait", "--for=condition=Ready", "--timeout=60s", *pods, namespace=self.namespace, check=False
+            "wait", "--for=condition=Ready", "--timeout=240s", *pods, namespace=self.namespace, check=False
         )
         logs = [self.kubectl("logs", name, check=False) for name in names] if done.returncode else []
         assert done.returncode == 0, (done.stderr, logs, self.kubectl("get", "pods", "--output=wide"))
@@ -112,10 +112,7 @@ class Job:
 
     def finish(self, name: str) -> tuple[int, str]:
         """Exit status and log of a pod that ends by itself."""
-        deadline = time.monotonic() + 60
-        while "terminated" not in self.status(name)["state"]:
-            assert time.monotonic() < deadline, self.kubectl("describe", "pod", name)
-            time.sleep(0.2)
+        wait(lambda: "terminated" in self.status(name)["state"], left=lambda: self.kubectl("describe", "pod", name))
         return self.status(name)["state"]["terminated"]["exitCode"], self.kubectl("logs", name)
 
 
@@ -213,10 +210,12 @@ def test_a_worker_whose_sshd_dies_is_started_again(job):
     job.create(f"{JOB}-worker-0", "shell", restart="OnFailure")
     job.wait_ready(f"{JOB}-worker-0")
     job.kubectl("exec", f"{JOB}-worker-0", "--", "pkill", "-KILL", "-o", "-x", "sshd")
-    deadline = time.monotonic() + 60
-    while job.status(f"{JOB}-worker-0")["restartCount"] == 0 or not job.status(f"{JOB}-worker-0")["ready"]:
-        assert time.monotonic() < deadline, job.kubectl("describe", "pod", f"{JOB}-worker-0")
-        time.sleep(0.2)
+
+    def is_back() -> bool:
+        status = job.status(f"{JOB}-worker-0")
+        return status["restartCount"] > 0 and status["ready"]
+
+    wait(is_back, left=lambda: job.kubectl("describe", "pod", f"{JOB}-worker-0"))
     assert job.status(f"{JOB}-worker-0")["lastState"]["terminated"]["exitCode"] == 1
     log = job.kubectl("logs", "--previous", f"{JOB}-worker-0")
     assert log.endswith("gpufabric-worker: sshd was ended by SIGKILL, so this container ends\n"), log

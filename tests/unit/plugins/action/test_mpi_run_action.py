@@ -32,4 +32,7 @@ def test_what_has_finished_is_known_without_the_launcher():
     assert [point["status"] for point in found["points"]] == ["finished", "failed", "stopped", "not_run"]
     assert found["msg"] == "the launcher is gone" and not found["complete"]
     problem = found["points"][2]["problems"][0]
-    assert (problem["id"], problem["cause"]) == ("launcher-lost", "The launcher is gone.")
+    assert (problem["id"], problem["cause"]) == (
+        "launcher-lost",
+        "The launcher does not answer any more: the launcher is gone.",
+    )

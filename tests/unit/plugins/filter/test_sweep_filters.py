@@ -127,11 +127,6 @@ def test_points_of_a_sweep_that_were_not_run_are_missing_and_no_failure():
         ({"repeats": 0}, {}, "nccl_benchmark_sweep.repeats: 0 "),
         ({"ranks_per_node": [None, 4]}, {}, "nccl_benchmark_sweep.ranks_per_node: "),
         ({"env": {"NCCL_DEBUG": [None, "INFO"]}}, {}, "nccl_benchmark_env: ['NCCL_DEBUG'] "),
-        (
-            {"collectives": "alltoall"},
-            {"backend": "nccl"},
-            "nccl_benchmark_backend: 'nccl' cannot be run, no alltoall_perf",
-        ),
         ({"datatypes": ["half", "bfloat16"]}, {"backend": "cpu"}, "nccl_benchmark_sweep.datatypes: ['bfloat16'] "),
         ({"datatypes": "half"}, {"limit_time": "0"}, "nccl_benchmark_limit_time: "),
     ],
@@ -153,3 +148,10 @@ def test_datatypes_of_the_cpu_program_are_those_that_it_knows():
         ast.unparse(item.targets[0]): item.value for item in ast.parse(program).body if isinstance(item, ast.Assign)
     }
     assert list(ast.literal_eval(values["TYPES"])) == list(_benchmark.CPU_DATATYPES)
+
+
+def test_problems_of_hosts_are_told_by_the_plan_before_anything_is_changed():
+    plan = plan_of({"collectives": "alltoall"}, None, backend="nccl")
+    assert plan["error"] == ""
+    assert [(one["id"], one["host"]) for one in plan["problems"]][-1] == ("benchmark-missing", "g1")
+    assert "alltoall_perf" in plan["problems"][-1]["cause"]

@@ -19,9 +19,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._baseline import (
     baseline_text,
     compare_results,
     make_baseline,
-    merge_baselines,
     read_baseline,
     samples_of,
+    saved_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results
@@ -91,9 +91,41 @@ def test_a_run_counts_once():
     assert make_baseline([run()], first) == first
     both = make_baseline([run(1.1)], first)
     assert [entry["time_us"]["n"] for entry in both["measurements"]] == [2] * 2 * len(DOCUMENT["rows"])
-    assert merge_baselines([first, make_baseline([run(1.1)])]) == both
-    with pytest.raises(GpufabricError, match="is in more than one of the baselines"):
-        merge_baselines([first, both])
+
+
+def swept(env, factor=1.0, **changes):
+    return run(factor, points={"env": env, "sweep": {"id": "1", "name": "x", "env": env}}, **changes)
+
+
+def test_settings_of_a_sweep_are_not_mixed():
+    tree, default = {"NCCL_ALGO": "Tree"}, {}
+    baseline = make_baseline([swept(env, factor) for env in (tree, default) for factor in (1.0, 1.01, 0.99)])
+    number = 2 * len(DOCUMENT["rows"])
+    assert [entry["time_us"]["n"] for entry in baseline["measurements"]] == [3] * 2 * number
+    assert {entry["setting"] for entry in baseline["measurements"]} == {"", "NCCL_ALGO=Tree"}
+    assert saved_text(baseline, [DOCUMENT, run(verdict="fail")]) == (
+        "all_reduce NCCL_ALGO=Tree 3 runs, all_reduce 3 runs; left out, for they failed or are not complete: 1"
+    )
+    # What is not swept is as the default, and the other setting is told by its name.
+    found = compare_results([swept(tree), run()], [run(1.1)])
+    assert {row["setting"]: row["outcome"] for row in found["rows"]} == {
+        "": "noise unknown",
+        "NCCL_ALGO=Tree": "only before",
+    }
+    assert "all_reduce NCCL_ALGO=Tree" in found["table"]
+
+
+def test_runs_with_other_variables_are_not_added():
+    before = make_baseline([run(points={"env": {"NCCL_ALGO": "Ring"}})])
+    assert (
+        make_baseline([run(1.1, points={"env": {"NCCL_ALGO": "Ring"}})], before)["measurements"][0]["busbw"]["n"] == 2
+    )
+    with pytest.raises(
+        GpufabricError, match="runs of all_reduce with NCCL_ALGO=Ring, and this one is with NCCL_ALGO=un"
+    ):
+        make_baseline([run(1.1)], before)
+    # A point of a sweep is another test.
+    assert len(make_baseline([swept({"NCCL_ALGO": "Tree"}, 1.1)], before)["runs"]) == 2
 
 
 def test_rows_that_a_run_repeats_are_one_value():
@@ -116,6 +148,7 @@ def test_what_failed_is_not_kept():
         '{"schema": "other"}',
         f'{{"schema": "{BASELINE_SCHEMA}"}}',
         f'{{"schema": "{BASELINE_SCHEMA}", "runs": [], "measurements": [{{}}]}}',
+        f'{{"schema": "{BASELINE_SCHEMA}", "runs": [{{"digest": "1"}}], "measurements": []}}',
         baseline_text(make_baseline([DOCUMENT])).replace('"values": [', '"values": ["x", ', 1),
         baseline_text(make_baseline([DOCUMENT])).replace('"values": [', '"values": [-1.0, ', 1),
     ],
@@ -187,7 +220,7 @@ def test_table_and_markdown():
 
 def test_noise_is_that_of_near_sizes_unless_one_is_much_noisier():
     def key(size):
-        return Key("nccl-tests", "all_reduce", "float", "sum", -1, 16, 2, "in_place", size)
+        return Key("nccl-tests", "all_reduce", "float", "sum", -1, 16, 2, "", "in_place", size)
 
     quiet = {key(size): {"time_us": [99.0, 100.0, 101.0]} for size in (8, 16, 32, 64, 512, 1024, 2048, 4096)}
     samples = {

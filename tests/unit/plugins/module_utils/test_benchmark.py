@@ -15,7 +15,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import (
     data_plane,
     plan_benchmark,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import ProblemError
 
 SETTINGS = {
     "backend": "auto",
@@ -77,8 +78,10 @@ def test_auto_falls_back_to_cpu_and_says_why(change, reason):
     plan = plan_benchmark(found, PEERS, SETTINGS)
     assert (plan["backend"], plan["reason"]) == ("cpu", reason)
     assert [host["slots"] for host in plan["hosts"]] == [1, 1, 1]
-    with pytest.raises(NodeError, match=reason):
+    with pytest.raises(ProblemError) as error:
         plan_benchmark(found, PEERS, {**SETTINGS, "backend": "nccl"})
+    (missing,) = error.value.problems
+    assert missing.id in ("gpus-missing", "benchmark-missing") and reason.endswith(missing.host)
 
 
 def test_auto_without_any_gpu_names_no_single_host():
@@ -89,7 +92,7 @@ def test_what_is_missing_is_known_before_there_are_peers():
     found = nodes()
     assert check_nodes(found, SETTINGS)["backend"] == "cpu"
     found["g2"]["mpi"] = None
-    with pytest.raises(NodeError, match="^g2: mpirun is not on this node"):
+    with pytest.raises(ProblemError, match="^mpirun is not on this node. Install Open MPI"):
         check_nodes(found, SETTINGS)
     with pytest.raises(OptionError, match="^gpufabric_hosts: "):
         check_nodes({}, SETTINGS)
@@ -113,22 +116,27 @@ def test_a_launcher_that_is_no_worker_runs_no_rank_and_slots_that_are_given_stay
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "identity", "words"),
     [
-        (lambda found: found["g2"].update(mpi=None), "g2: mpirun is not on this node"),
-        (lambda found: found["g2"]["mpi"].update(version="5.0.11"), "4.1.4 in /usr on g1, g3; 5.0.11 in /usr on g2"),
-        (lambda found: found["g2"]["mpi"].update(prefix="/opt/m"), "4.1.4 in /opt/m on g2"),
-        (lambda found: found["g2"]["python"].update(mpi4py=None), "g2: /usr/bin/python3 has no mpi4py"),
-        (lambda found: found["g2"]["python"].update(executable="/usr/bin/python3.9"), "/usr/bin/python3.9 on g2"),
-        (lambda found: found["g2"].update(interfaces=[]), "g2: no interface of it has the address 10.0.0.2"),
+        (lambda found: found["g2"].update(mpi=None), "mpi-unusable", "mpirun is not on this node"),
+        (lambda found: found["g2"]["mpi"].update(version="5.0.11"), "mpi-version-differs", "5.0.11, not 4.1.4"),
+        (lambda found: found["g2"]["mpi"].update(prefix="/opt/m"), "mpi-prefix-differs", "/usr/bin but in /opt/m/bin"),
+        (
+            lambda found: found["g2"]["python"].update(mpi4py=None),
+            "python-module-missing",
+            "python3 has no module mpi4py",
+        ),
+        (lambda found: found["g2"]["python"].update(executable="/opt/python"), "python-differs", "is /opt/python"),
+        (lambda found: found["g2"].update(interfaces=[]), "control-address-missing", "has the address 10.0.0.2"),
     ],
 )
-def test_names_the_host_at_fault(change, words):
+def test_names_the_host_at_fault(change, identity, words):
     found = nodes()
     change(found)
-    with pytest.raises(NodeError) as error:
+    with pytest.raises(ProblemError) as error:
         plan_benchmark(found, PEERS, SETTINGS)
-    assert words in str(error.value)
+    (problem,) = error.value.problems
+    assert (problem.id, problem.host) == (identity, "g2") and words in problem.cause
 
 
 @pytest.mark.parametrize(
@@ -165,7 +173,7 @@ def test_control_network_by_name_or_by_subnet():
     found["g2"]["interfaces"][1]["name"] = "ens3"
     assert control_network(found, addresses) == "10.0.0.0/24"
     found["g2"]["interfaces"][1]["addresses"] = ["10.0.0.2/25"]
-    with pytest.raises(NodeError, match="g2 ens3 10.0.0.0/25"):
+    with pytest.raises(ProblemError, match="here ens3 10.0.0.0/25"):
         control_network(found, addresses)
 
 
@@ -184,11 +192,12 @@ def test_the_data_interface_by_its_one_name_or_for_each_node():
         "g3": {"NCCL_SOCKET_IFNAME": "=net1"},
     }
     # The sshd of its workers is not the run's, which could tell each its own.
-    with pytest.raises(NodeError, match="^gpufabric_data_interface: .* on all workers: g1 net1, g2 dat0,dat1, g3 net1"):
+    with pytest.raises(ProblemError, match="here net1.* here dat0,dat1.* here net1"):
         check_nodes(found, {**SETTINGS, "launcher": "g0", "launcher_apart": True})
     found["g3"]["data"] = None
-    with pytest.raises(NodeError, match="^g3: gpufabric_data_interface is set for other workers"):
+    with pytest.raises(ProblemError, match="gpufabric_data_interface is set for other workers") as error:
         data_plane(found)
+    assert [one.host for one in error.value.problems] == ["g3"]
 
 
 def outcome(**changes):
@@ -238,6 +247,24 @@ def test_complete_results_does_not_explain_twice():
     found = {"results": [{**DOCUMENT, "problems": [wrong]}], "problems": [wrong]}
     (document,) = completed(outcome(status="failed", exit_status=7, **found))
     assert [entry["id"] for entry in document["problems"]] == ["wrong-values"]
+
+
+def test_complete_results_believes_a_look_at_the_hosts_more_than_mpirun():
+    def entry(identity, host, severity="error"):
+        return {"id": identity, "severity": severity, "cause": "", "cure": "", "host": host, "evidence": ""}
+
+    said = [entry("daemon-missing", "g3"), entry("daemon-not-started", None), entry("rank-killed", "g4")]
+    looked = [entry("daemon-missing", "g2"), entry("files-low", "g1", "warning")]
+    plan = {"points": [POINT, POINT]}
+    run = {"points": [outcome(status="failed", exit_status=1, problems=said), outcome(results=[DOCUMENT])]}
+    failed, finished = complete_results(plan, run, looked)
+    assert [(one["id"], one["host"]) for one in failed["problems"]] == [("daemon-missing", "g2"), ("rank-killed", "g4")]
+    assert finished["problems"] == []
+    alone = {"points": [outcome(status="failed", exit_status=1, problems=[entry("pids-low", None)])]}
+    (failed,) = complete_results({"points": [POINT]}, alone, [entry("ssh-closed", "g2")])
+    assert [(one["id"], one["host"]) for one in failed["problems"]] == [("pids-low", "g2")]
+    (failed, _finished) = complete_results(plan, run, looked[1:])
+    assert [one["host"] for one in failed["problems"]] == ["g3", None, "g4"]
 
 
 def test_time_that_was_over_is_no_failure():

@@ -21,6 +21,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import (
     DOMAINS,
     Facts,
     Source,
+    completed,
     diagnose,
     problem,
 )
@@ -118,14 +119,16 @@ def test_ids_are_there_once():
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="plugins of the controller are of its Python")
 def test_ids_of_all_plugins_are_in_the_catalogue():
     """Those that a call of Problem, or of a function problem, has as its first argument or as id."""
-    used = {values[0] for values in (*_worker_pods._WAITING.values(), _worker_pods._NOT_STARTED)}
+    used = set(_worker_pods._WAITING.values())
+    for path in (ROOT / "roles").rglob("*.yml"):
+        used |= set(re.findall(r"'([\w-]+)' \| gpufabric\.nccl\.problem\b", path.read_text(encoding="utf-8")))
     for path in (ROOT / "plugins").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or getattr(node.func, "id", None) not in ("Problem", "problem"):
                 continue
             values = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "id")]
             used |= {value.value for value in values if isinstance(value, ast.Constant)}
-    assert "dns-selector" in used and "rows-lost" in used
+    assert {"dns-selector", "rows-lost", "operator-missing"} <= used
     assert sorted(used - set(CATALOGUE)) == []
 
 
@@ -236,6 +239,30 @@ def test_host_of_a_rank_is_learnt_from_the_device_list():
         "[1,3]<stderr>:malloc: Cannot allocate memory\n"
     )
     assert found(text) == [("host-memory", "g3")]
+
+
+@pytest.mark.parametrize("process", ["[[42683,1],3]", "[prterun-g1-77@1,3]"])
+def test_host_of_the_rank_that_ended_first(process):
+    """mpirun says which it was, where what the rank printed says of no host whose it is."""
+    facts = Facts(ranks={3: "g3"})
+    ended = NON_ZERO_EXIT.replace("[[1,1],3]", process)
+    text = (
+        "/opt/perf: error while loading shared libraries: libnccl.so.2: cannot open shared object file: No such file\n"
+    )
+    assert found(text + ended, facts=facts) == [("program-library-missing", "g3")]
+    assert found(ended, facts=facts) == [("unknown", "g3")]
+    # All have got the same argument.
+    assert found("invalid size specified for 'minbytes'\n" + ended, facts=facts) == [("test-argument", None)]
+
+
+def test_a_closer_look_takes_the_place_of_what_mpirun_says():
+    told = [problem("daemon-missing", "g2"), problem("processes-left", "g3"), problem("mca-conflict")]
+    looked = [problem("mpi-prefix-differs", "g3"), problem("control-interface-address", "g2")]
+    kept = [(item.id, item.host) for item in completed(told, looked)]
+    assert kept == [("mca-conflict", None), ("mpi-prefix-differs", "g3"), ("processes-left", "g3")]
+    # The look has found what it stands for on its own.
+    both = [*looked, problem("daemon-missing", "g2")]
+    assert ("daemon-missing", "g2") in [(item.id, item.host) for item in completed(told, both)]
 
 
 def test_interleaved_blocks_of_ranks():

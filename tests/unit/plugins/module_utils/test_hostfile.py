@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ipaddress
+import threading
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
@@ -194,10 +195,14 @@ def test_resolve_hosts_waits_for_late_names():
 
     def lookup(name):
         tries.append(name)
-        return ["10.0.0.1"] if len(tries) > 2 else []
+        if name == "early":
+            return ["10.0.0.2"]
+        return ["10.0.0.1"] if tries.count(name) > 2 else []
 
-    resolved, waited = resolve_hosts([Host("late", 1)], Resolver(5, 0.01, lookup), "auto", "cluster.local", None, {})
-    assert resolved[0][2] == "10.0.0.1" and len(tries) == 3 and waited > 0
+    hosts = [Host("late", 1), Host("early", 1)]
+    resolved, answer = resolve_hosts(hosts, Resolver(5, 0.01, lookup), "auto", "cluster.local", None, {})
+    assert resolved[0][2] == "10.0.0.1" and len(tries) == 4
+    assert list(answer.late) == ["late"] and answer.waited >= answer.late["late"] > 0
 
 
 def test_resolve_hosts_names_those_that_never_do():
@@ -252,14 +257,41 @@ def test_resolve_hosts_refuses_two_names_of_one_host():
 
 def test_a_lookup_that_hangs_does_not_hold_up_the_end():
     def lookup(name):
-        import threading
-
         threading.Event().wait(30)
         return []
 
     with pytest.raises(UnresolvedNames) as error:
         resolve_hosts([Host("black-hole", 1)], Resolver(0.1, 0.01, lookup), "auto", "cluster.local", None, {})
     assert error.value.errors == {"black-hole": NO_ANSWER}
+
+
+def test_a_name_of_another_is_told_where_the_last_look_gets_no_answer():
+    answers = iter([["10.0.0.9"]])
+
+    def lookup(name):
+        found = next(answers, None)
+        if found is None:
+            threading.Event().wait(30)
+        return found
+
+    hosts, expected = [Host("w", 1)], {"w": "10.0.0.1"}
+    with pytest.raises(UnresolvedNames) as error:
+        resolve_hosts(hosts, Resolver(0.1, 0.01, lookup), "auto", "cluster.local", None, expected)
+    assert [item["addresses"] for item in error.value.stale] == [["10.0.0.9"]] and error.value.names == []
+
+
+def test_a_name_that_is_unknown_is_told_as_that_where_the_last_look_gets_no_answer():
+    answers = iter([OSError(-2, "Name or service not known")])
+
+    def lookup(name):
+        for error in answers:
+            raise error
+        threading.Event().wait(30)
+        return []
+
+    with pytest.raises(UnresolvedNames) as error:
+        resolve_hosts([Host("w", 1)], Resolver(0.1, 0.01, lookup), "auto", "cluster.local", None, {})
+    assert error.value.errors == {"w": "Name or service not known"}
 
 
 def test_written_hostfile_reads_back():

@@ -124,17 +124,43 @@ def test_every_round_is_disjoint_and_state_is_json():
     assert set(found(state)[0]) == {"g3", "g20", "g21"}
 
 
-def test_a_node_that_cannot_be_reached_is_told_and_left_out():
-    def measure(group):
-        return None if "g2" in group else 100.0
-
-    state = run(new_state(names(5)), measure)
-    assert found(state) == ({"g2": ("unreachable", None)}, [])
+def test_a_node_that_fails_alone_is_bad_and_left_out():
+    state = new_state(names(5))
+    groups = plan_round(state)
+    while groups:
+        results = [
+            {"nodes": g, "value": 100.0} if "g2" not in g else {"nodes": g, "reason": "no memory"} for g in groups
+        ]
+        state = observe(state, results)
+        groups = plan_round(state)
+    assert found(state) == ({"g2": ("bad", "inside")}, [])
     assert not any("g2" in test["nodes"] for test in state["tests"] if len(test["nodes"]) > 1)
-    # The launch may have named it at once.
-    state = observe(new_state(names(2)), [{"nodes": ["g2"], "value": None, "unreachable": ["g2"]}])
-    assert [test["unreachable"] for test in state["tests"]] == [[], ["g2"]]
-    assert verdict(state)["nodes"][1]["verdict"] == "unreachable"
+    assert verdict(state)["nodes"][1]["evidence"] == ["alone: failed, failed, failed (limit 85 GB/s); no memory"]
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "pairs"])
+@pytest.mark.parametrize("number", range(7, 20))
+def test_no_fault_hides_another(number, mode):
+    luck = random.Random(number)
+    for screens, bad_nodes in itertools.product((1, 2, None), (0, 1, 2)):
+        from_the_start, later, *bad = luck.sample(names(number), 2 + bad_nodes)
+        state = new_state(
+            names(number), mode=mode, screens=screens, inside="none", limit=80, unreachable={from_the_start: "no route"}
+        )
+        groups = plan_round(state)
+        while groups:
+            lost = [{"nodes": g, "unreachable": [later], "reason": "refused"} for g in groups if later in g]
+            others = [g for g in groups if later not in g]
+            slow = cluster(between=bad)
+            state = observe(state, [*lost, *({"nodes": group, "value": slow(group)} for group in others)])
+            groups = plan_round(state)
+            assert state["round"] < 5 * number
+        unreachable = dict.fromkeys((from_the_start, later), ("unreachable", None))
+        assert found(state) == ({**unreachable, **dict.fromkeys(bad, ("bad", None))}, []), (number, bad, later)
+        told = {entry["node"]: entry["evidence"] for entry in verdict(state)["nodes"]}
+        assert (told[from_the_start], told[later]) == (["no route"], ["refused"])
+        tested = [node for test in state["tests"] for node in test["nodes"]]
+        assert (tested.count(from_the_start), tested.count(later)) == (0, 1)
 
 
 def test_what_is_slow_once_by_chance_is_good():
@@ -217,7 +243,9 @@ def test_pairs_are_all_run_before_any_is_doubted():
 
 def test_slow_with_one_other_only_may_be_the_path():
     def state(*groups):
-        tests = [{"round": 1, "screen": True, "nodes": g, "value": v, "unreachable": []} for g, v in groups]
+        tests = [
+            {"round": 1, "screen": True, "nodes": g, "value": v, "reason": None, "unreachable": []} for g, v in groups
+        ]
         return {**new_state(names(4), mode="pairs", inside="none", limit=80), "tests": tests, "stage": 3}
 
     fast = [(["g2", "g3"], 100.0), (["g3", "g4"], 100.0)]

@@ -273,6 +273,13 @@ def test_call_tells_why_a_program_failed():
         call(["/bin/sh", "-c", "sleep 5"], timeout=0.1)
 
 
+def test_call_again_where_a_program_failed(tmp_path):
+    argv = ["/bin/sh", "-c", 'echo >> "$1"; [ $(wc -l < "$1") = "$2" ] && echo out', "sh", str(tmp_path / "calls")]
+    assert call([*argv, "3"], attempts=3) == "out\n"
+    with pytest.raises(NodeError):
+        call([*argv, "6"], attempts=2)
+
+
 def test_failures_in_parallel_are_counted():
     done = []
 

@@ -147,9 +147,9 @@ def test_what_has_finished_is_kept(wanted, kept):
 @pytest.mark.parametrize(
     ("kind", "problem", "cause"),
     [
-        ("startup", "startup-timeout", "Only 2 of 4 ranks had started after 20 s. No rank has started on b."),
+        ("startup", "startup-timeout", "Only 2 of 4 ranks had started after 20 s: none on b."),
         ("silence", "silence-timeout", "It printed nothing for 20 s and was ended."),
-        ("point", "timeout", "It did not end within 20 s and was ended. No rank has started on b."),
+        ("point", "timeout", "It did not end within 20 s and was ended; no rank had started on b."),
     ],
 )
 def test_overdue_points_say_so(kind, problem, cause):

@@ -26,7 +26,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_state import R
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import read_processes, stamped
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
-SLEEP = "import time; time.sleep(60)"
+SLEEP = "import time; time.sleep(600)"
 #: What a rank of a launch of one has from mpirun.
 RANK = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}
 TABLE = """\
@@ -54,7 +54,7 @@ def run(tmp_path):
     run.remove()
 
 
-def plan(run, *programs, timeout=30, ranks=1, **limits):
+def plan(run, *programs, timeout=600, ranks=1, **limits):
     """Points that run Python programs as mpirun does, on this node alone."""
     points = parse_points(
         [{"id": f"p{index}", "argv": [sys.executable, "-c", text]} for index, text in enumerate(programs)], timeout
@@ -72,7 +72,7 @@ def plan(run, *programs, timeout=30, ranks=1, **limits):
 
 
 def wait(condition):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -196,7 +196,7 @@ def test_a_program_that_is_not_there_is_a_point_that_failed(run):
     begin(run, Plan((*nowhere, planned.jobs[1]), {}, planned.hosts, planned.limits, planned.reach))
     Follower(run).until_over()
     assert [point["status"] for point in run.result()["points"]] == ["failed", "finished"]
-    assert "cannot run /nosuch: No such file or directory" in run.result()["msg"]
+    assert "mpirun itself could not be run: /nosuch: No such file or directory" in run.result()["msg"]
 
 
 def test_the_same_run_is_followed_and_another_is_refused(run):
@@ -227,7 +227,7 @@ def test_what_was_cut_off_is_taken_up(run, lost, tmp_path):
     note = f"open({str(count)!r}, 'a').write('%s')"
     first, second = (
         note % 1,
-        f"{note % 2}; import os, time; time.sleep(0 if os.path.exists({str(tmp_path / 'go')!r}) else 60)",
+        f"{note % 2}; import os, time; time.sleep(0 if os.path.exists({str(tmp_path / 'go')!r}) else 600)",
     )
     begin(run, plan(run, first, second, note % 3))
     follower = Follower(run)
@@ -306,11 +306,22 @@ def test_long_output_is_compressed_and_all_of_it_is_packed(run):
     assert {"points/1/stdout.gz", "points/1/stderr", "points/2/command.json", "points/2/exit.json"} <= names
 
 
-def test_what_left_its_session_is_ended_too(run):
-    away = f"import subprocess; subprocess.Popen(['sleep', '60'], start_new_session=True); {SLEEP}"
-    begin(run, plan(run, away, timeout=1))
+def test_what_left_its_session_is_ended_too(run, tmp_path):
+    go = tmp_path / "go"
+    # Silence counts from the start of the last rank, which is not before both processes have been seen.
+    program = f"""
+import os, subprocess, sys, time
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+while not os.path.exists({str(go)!r}):
+    time.sleep(0.05)
+print("gpufabric-rank 1 2 here", file=sys.stderr, flush=True)
+time.sleep(600)
+"""
+    begin(run, plan(run, program, ranks=2, silence=0.5))
     wait(lambda: len(points_of(run)) >= 2)
+    go.touch()
     Follower(run).until_over()
+    assert run.result()["points"][0]["problems"][0]["id"] == "silence-timeout"
     assert points_of(run) == set()
 
 

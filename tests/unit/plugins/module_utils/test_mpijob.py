@@ -295,10 +295,10 @@ def test_a_job_that_is_gone():
         (
             f"{MARK}failed names gpufabric-n-worker-1.n.gpu.svc",
             "names-unresolved",
-            "1 of 2 workers: gpufabric-n-worker-1",
+            "1 of 2 workers",
         ),
         (f"{MARK}failed ssh gpufabric-n-worker-1", "ssh-failed", "1 of 2 workers"),
-        (f"{MARK}failed hosts 1 of 2 took part: a; missing: b", "hosts-differ", "missing: b"),
+        (f"{MARK}failed hosts 1 of 2 took part: a; missing: b", "hosts-differ", "Other hosts"),
         (f"{MARK}failed mpirun exit status 255", "mpirun-failed", "255"),
         (f"{MARK}failed keys the operator's key is not there", "launcher-keys", "operator's key"),
         ("bash: no such file", "launcher-failed", "exit status 1"),
@@ -309,6 +309,30 @@ def test_what_a_launcher_says_is_told(text, identity, words):
     assert problem.id == identity and words in problem.cause
     if identity in ("names-unresolved", "ssh-failed"):
         assert problem.host == "gpufabric-n-worker-1"
+
+
+def test_what_ssh_and_mpirun_say_is_told_of_the_worker():
+    refused = (
+        f"{MARK}worker gpufabric-n-worker-1 at 10.0.0.2: ssh: connect to host 10.0.0.2 port 2222: Connection refused"
+    )
+    (problem,) = problems(failed_log(log(refused, f"{MARK}failed ssh gpufabric-n-worker-1")))
+    assert (problem.id, problem.host) == ("connect-refused", "gpufabric-n-worker-1")
+    lines = (
+        f"{MARK}worker gpufabric-n-worker-1 is 10.0.0.2, 1 slots",
+        "10.0.0.2: bash: line 1: /usr/bin/orted: No such file or directory",
+        "ssh: connect to host 10.0.0.2 port 2222: Connection refused",
+        f"{MARK}failed mpirun exit status 255",
+    )
+    found = problems(failed_log(log(*lines)))
+    assert ("connect-refused", "gpufabric-n-worker-1") in [(item.id, item.host) for item in found]
+    missing = f"{MARK}worker gpufabric-n-worker-1 at 10.0.0.2: bash: line 1: /usr/bin/orted: No such file or directory"
+    (problem,) = problems(failed_log(log(missing, f"{MARK}failed mpirun exit status 1")))
+    assert (problem.id, problem.host) == ("daemon-missing", "gpufabric-n-worker-1")
+
+
+def test_a_job_that_is_suspended_is_not_idle():
+    (problem,) = problems(observed(job={"metadata": {"name": "x"}, "spec": {"runPolicy": {"suspend": True}}}))
+    assert problem.id == "mpijob-suspended"
 
 
 def test_names_are_told_with_what_the_launcher_saw():
@@ -322,8 +346,12 @@ def test_pods_come_before_the_time_that_is_over_and_name_the_roles_settings():
     statuses = [{"name": "worker", "restartCount": 0, "state": waiting}]
     pulled = pod("gpufabric-n-worker-1", "worker", "Pending", False, containerStatuses=statuses)
     seen = observed("Created", pods=[WORKERS[0], pulled], given_up=True)
-    first, second = problems(seen)
-    assert (first.host, second.id) == ("gpufabric-n-worker-1", "mpijob-timeout")
+    (first,) = problems(seen)
+    assert (first.host, first.id) == ("gpufabric-n-worker-1", "pod-image")
+    named = problems({**seen, "launcher_log": f"{MARK}failed names gpufabric-n-worker-1.n.gpu.svc"})
+    assert [item.id for item in named] == ["pod-image"]
+    seen = observed("Created", pods=WORKERS, given_up=True)
+    assert [item.id for item in problems(seen)] == ["mpijob-timeout"]
     assert "mpijob_image" in first.cure and "worker_pods" not in first.cure
 
 
@@ -366,7 +394,7 @@ def test_a_point_that_failed_is_told_with_its_last_lines_and_the_others_stand():
         TABLE,
         f"{MARK}end all_reduce 0 4",
         f"{MARK}begin broadcast",
-        "NCCL failure: unhandled system error",
+        "failure: nobody knows it",
         f"{MARK}end broadcast 3 1",
     )
     seen = failed_log(text)
@@ -374,7 +402,7 @@ def test_a_point_that_failed_is_told_with_its_last_lines_and_the_others_stand():
     assert good["verdict"] == "pass"
     (problem,) = bad["problems"]
     assert bad["collective"] == "broadcast" and problem["id"] == "run-failed" and "3" in problem["cause"]
-    assert problem["evidence"] == "NCCL failure: unhandled system error"
+    assert problem["evidence"] == "failure: nobody knows it"
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
+import os
 import sys
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils import _preflight
-from ansible_collections.gpufabric.nccl.plugins.module_utils._probe import MARK
 
 CONFIG = """\
 Host 10.0.0.1
@@ -66,28 +64,82 @@ def test_the_command_is_harmless_to_any_login_shell(python):
     assert ("/opt/python/bin/python3 " in command) is (python == "/opt/python/bin/python3")
 
 
+PARAMETERS = {
+    "prefix": "/nosuch",
+    "daemon": "orted",
+    "libraries": ["/nosuch/lib"],
+    "places": [],
+    "foreign": ["OPAL_PREFIX"],
+    "program": None,
+    "control": None,
+    "variables": {"UNSET": "x"},
+    "run_dir": "/nosuch/run",
+    # A port that nobody may listen on.
+    "callback": {"address": "127.0.0.1", "port": 1},
+    "token": "t",
+    "full": True,
+    "data_interface": None,
+    "timeout": 2,
+    "deadline": 60,
+}
+
+
+def session(command, parameters):
+    return _preflight.Session(["sh", "-c", command], os.environ, _preflight.program_text(parameters))
+
+
 def test_the_probe_runs_with_nothing_but_what_is_sent():
-    parameters = {
-        "prefix": "/nosuch",
-        "daemon": "orted",
-        "program": None,
-        "control": None,
-        "variables": {"UNSET": "x"},
-        "run_dir": "/nosuch/run",
-        # A port that nobody may listen on.
-        "callback": {"address": "127.0.0.1", "port": 1},
-        "token": "t",
-        "full": True,
-        "data_interface": None,
-        "timeout": 2,
-        "deadline": 60,
-    }
-    command = _preflight.remote_command(sys.executable)
-    done = subprocess.run(
-        ["sh", "-c", command], input=_preflight.program_text(parameters), capture_output=True, timeout=60, check=False
-    )
-    (line,) = [line for line in done.stdout.decode().splitlines() if line.startswith(MARK)] or [done.stderr]
-    facts = json.loads(line[len(MARK) :])
-    assert facts["daemon"]["exists"] is False and facts["environment"] == {"UNSET": False}
+    probe = session(_preflight.remote_command(sys.executable), PARAMETERS)
+    answered, facts = probe.read(60)
+    assert answered and facts["daemon"]["exists"] is False and facts["environment"] == {"UNSET": False}
     assert facts["callback"]["status"] == "refused" and "lo" in facts["interfaces"]
-    assert facts["disks"] and facts["shm"]["size"] > 0
+    answered, more = probe.read(60)
+    assert answered and more["disks"] and more["shm"]["size"] > 0
+    assert probe.read(60) == (False, None) and probe.close() == (0, "")
+
+
+def test_a_quick_look_ends_by_itself():
+    probe = session(_preflight.remote_command(sys.executable), {**PARAMETERS, "full": False})
+    assert probe.read(60)[0] and probe.read(60) == (False, None) and probe.close() == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("python", "answer", "status", "words"),
+    [
+        # Neither is a Python; the last is not tried where the probe itself has failed.
+        ("exit 1", (True, None), 0, ""),
+        ("exit 86", (False, None), 86, ""),
+        ("kill -9 $$", (False, None), 137, "Killed"),
+        ("echo hello; echo oops >&2; exit 86", (False, None), 86, "oops\nhello"),
+    ],
+)
+def test_a_peer_without_an_answer(tmp_path, python, answer, status, words):
+    (tmp_path / "python3").write_text(f"#!/bin/sh\n{python}\n")
+    (tmp_path / "python3").chmod(0o755)
+    command = _preflight.remote_command(None).replace("/usr/local/bin/python3", "").replace("/usr/libexec/", "/nosuch/")
+    probe = _preflight.Session(["/bin/sh", "-c", command], {"PATH": str(tmp_path)}, b"1\n\n")
+    assert probe.read(60) == answer
+    ended, said = probe.close()
+    assert ended == status and words in said
+
+
+def test_a_session_that_hangs_is_given_up():
+    probe = session("echo welcome; exec sleep 3600", {**PARAMETERS, "run_dir": "x" * 200000})
+    # What the shell says first is there.
+    assert probe.wait(60)
+    assert probe.read(0.5) == (False, None)
+    status, words = probe.close()
+    assert status == -9 and words.startswith("welcome\nno answer in ")
+
+
+def test_a_probe_that_fails_says_why():
+    probe = session(_preflight.remote_command(sys.executable), {**PARAMETERS, "variables": None})
+    assert probe.read(60) == (False, None)
+    status, words = probe.close()
+    assert status == 86 and "AttributeError" in words
+
+
+def test_what_mpirun_says_is_read_by_the_launcher():
+    said = {"daemon": {"version": "mpirun (Open MPI) 4.1.4\n\nReport bugs"}}
+    assert _preflight.complete(said) == {"daemon": {"version": "4.1.4"}}
+    assert _preflight.complete({"daemon": {"version": None}}) == {"daemon": {"version": None}}

@@ -169,25 +169,34 @@ def test_a_name_server_that_does_not_answer():
 
 
 SSH_TEXTS = [
-    ("No ED25519 host key is known for [10.0.0.2]:99 and you have requested strict checking.", "host-key-unknown"),
     (
-        'Load key "/run/x/ssh/id_ed25519": error in libcrypto\nroot@h: Permission denied (publickey).',
-        "ssh-key-unreadable",
+        "No ED25519 host key is known for [10.0.0.2]:99 and you have requested strict checking.",
+        "host-key-unknown",
+        "host_key",
     ),
-    ("kex_exchange_identification: Connection closed by remote host", "ssh-closed"),
-    ("Unable to negotiate with 10.0.0.2 port 99: no matching host key type found.", "ssh-no-common-algorithm"),
-    ("Connection timed out during banner exchange", "ssh-banner-timeout"),
-    ("This account is currently not available.", "ssh-shell"),
+    (
+        'Load key "/run/x/ssh/id_ed25519": error in libcrypto\nroot@10.0.0.2: Permission denied (publickey).',
+        "ssh-key-unreadable",
+        "authenticate",
+    ),
+    ("kex_exchange_identification: Connection closed by remote host", "ssh-closed", "connect"),
+    (
+        "Unable to negotiate with 10.0.0.2 port 99: no matching host key type found.",
+        "ssh-no-common-algorithm",
+        "host_key",
+    ),
+    ("Connection timed out during banner exchange", "ssh-banner-timeout", "connect"),
+    ("This account is currently not available.", "account-no-shell", "session"),
+    ("bash: fork: retry: Resource temporarily unavailable", "pids-low", "session"),
 ]
 
 
-@pytest.mark.parametrize(("text", "problem"), SSH_TEXTS)
-def test_what_ssh_complains_of(text, problem):
-    facts = {"address": "10.0.0.2", "port": 99, "user": "root", "seconds": "5", "status": 255}
-    finding = said_by_ssh(text, "g2", "g1", facts)
-    assert finding.problem.id == problem
+@pytest.mark.parametrize(("text", "problem", "stage"), SSH_TEXTS)
+def test_what_ssh_complains_of(text, problem, stage):
+    (finding,) = said_by_ssh(text, "g2", "g1", "10.0.0.2")
+    assert finding.problem.id == problem and finding.stage == stage
     assert finding.problem.host == ("g1" if problem == "ssh-key-unreadable" else "g2")
-    assert said_by_ssh("nothing of the kind", "g2", "g1", facts) is None
+    assert said_by_ssh("nothing of the kind", "g2", "g1") == []
 
 
 def links_of(count, broken):

@@ -57,10 +57,11 @@ def test_a_port_that_says_nothing():
 
 
 def test_a_port_that_nobody_listens_on():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    # It does not wait for the time to be over.
-    attempt = connect("127.0.0.1", port, 3600)
+    # The port is kept, so that nobody else listens on it meanwhile.
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        # It does not wait for the time to be over.
+        attempt = connect("127.0.0.1", kept.getsockname()[1], 3600)
     assert (attempt.status, attempt.by, attempt.connection) == ("refused", None, None)
 
 

@@ -4,12 +4,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
+import threading
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_probe import (
+    Endpoint,
     KnownHosts,
+    Prober,
     check_host_key,
     parse_endpoints,
     prefer,
@@ -78,3 +83,37 @@ def test_endpoints_are_checked():
         parse_endpoints([value, value], True)
     with pytest.raises(OptionError, match=r"endpoints\[0\].port: 0 is not allowed"):
         parse_endpoints([{**value, "port": 0}], True)
+
+
+@pytest.mark.parametrize("stage", ["connect", "authenticate"])
+def test_an_sshd_that_has_no_time_is_told_as_that(tmp_path, stage):
+    paramiko = pytest.importorskip("paramiko")
+    key, over = tmp_path / "key", threading.Event()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+
+    class Slow(paramiko.ServerInterface):
+        def check_auth_publickey(self, username, key):
+            over.wait(30)
+            return paramiko.AUTH_FAILED
+
+    def serve(connection):
+        if stage == "connect":
+            connection.sendall(b"SSH-2.0-slow\r\n")
+            return
+        server = paramiko.Transport(connection)
+        server.add_server_key(paramiko.ECDSAKey.generate())
+        server.start_server(event=threading.Event(), server=Slow())
+
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        stack.callback(over.set)
+        connections = []
+
+        def accept():
+            connections.append(stack.enter_context(listener.accept()[0]))
+            serve(connections[0])
+
+        threading.Thread(target=accept, daemon=True).start()
+        endpoint = Endpoint("a", "127.0.0.1", listener.getsockname()[1], "root", str(key), ())
+        (outcome,) = Prober("true", 2.0).probe_all([endpoint], 1)
+    assert outcome.finding.problem.id == "ssh-banner-timeout" and outcome.finding.stage == stage

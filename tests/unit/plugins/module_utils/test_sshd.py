@@ -11,11 +11,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import (
     Instance,
     SshdSettings,
+    causes_in,
     complaint,
     config_values,
     describe,
     find_listener,
     is_locked,
+    last_connection,
     missing_privilege_separation_directory,
     parse_version,
     port_was_taken,
@@ -47,9 +49,12 @@ def test_config_lets_nobody_in_but_by_key():
     assert [line for line in lines if line.startswith("ListenAddress")] == ["ListenAddress 10.0.0.11"]
 
 
-def test_options_of_the_user_come_first_since_sshd_takes_the_first():
-    lines = render_config(settings(extra_options={"LogLevel": "DEBUG"}), RUN_DIR, 1, (9, 2)).splitlines()
-    assert lines.index("LogLevel DEBUG") < lines.index("LogLevel VERBOSE")
+def test_options_of_the_user_take_the_place_of_others_since_sshd_takes_the_first_of_some_and_the_last_of_others():
+    options = {"LogLevel": "DEBUG", "maxstartups": "10:30:60"}
+    lines = render_config(settings(extra_options=options), RUN_DIR, 1, (9, 2)).splitlines()
+    assert lines[1:3] == ["LogLevel DEBUG", "maxstartups 10:30:60"]
+    assert [line for line in lines if line.lower().startswith(("loglevel", "maxstartups"))] == lines[1:3]
+    assert "LoginGraceTime 30" in lines
 
 
 def test_sessions_have_an_environment_of_their_own():
@@ -142,6 +147,27 @@ def test_parse_version(text, expected):
     assert parse_version(text) == expected
 
 
+LOG = """\
+Connection from 10.0.0.1 port 1 on 10.0.0.2 port 2 rdomain ""
+User root not allowed because account is locked
+Connection from 10.0.0.1 port 3 on 10.0.0.2 port 2 rdomain ""
+fatal: Access denied for user root by PAM account configuration [preauth]
+"""
+
+
+def test_what_was_mended_since_is_not_told():
+    assert [problem.id for problem in causes_in(last_connection(LOG))] == ["pam-refused"]
+    assert [problem.id for problem in causes_in(LOG)] == ["account-locked", "pam-refused"]
+    assert causes_in(last_connection(LOG))[0].evidence == (
+        "sshd.log:4: fatal: Access denied for user root by PAM account configuration [preauth]"
+    )
+    # A client that only looked, and an sshd that ends before it has said who comes.
+    looked = "kex_exchange_identification: Connection closed by remote host\nConnection closed by 10.0.0.1 port 1\n"
+    assert causes_in(last_connection(looked)) == []
+    (missing,) = causes_in(last_connection(f"{looked}Missing privilege separation directory: /run/sshd\n"))
+    assert missing.id == "sshd-run-directory" and "/run/sshd" in missing.cause
+
+
 def test_what_sshd_says():
     assert (
         missing_privilege_separation_directory("Missing privilege separation directory: /run/sshd\r\n") == "/run/sshd"
@@ -158,10 +184,10 @@ def test_what_sshd_says():
             "/c: line 2: Bad configuration option: X\r\n/c: terminating, 1 bad configuration options\r\n",
             "Bad configuration option: X",
         ),
-        ('/c line 2: unsupported option "maybe".\r\n', 'unsupported option "maybe".'),
+        ('/c line 2: unsupported option "maybe".\r\n', 'unsupported option "maybe"'),
         (
             "Unable to load host key: /k\nsshd: no hostkeys available -- exiting.\n",
-            "sshd: no hostkeys available -- exiting.",
+            "sshd: no hostkeys available -- exiting",
         ),
         ("", "no reason given"),
     ],

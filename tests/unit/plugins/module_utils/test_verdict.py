@@ -12,6 +12,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Gpuf
 from ansible_collections.gpufabric.nccl.plugins.module_utils._reference_values import REFERENCES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._verdict import Judge, Topology, ceiling
 
+DOCS = pathlib.Path(__file__).parents[4] / "docs"
 G = 1 << 30
 
 
@@ -95,6 +96,7 @@ TOPOLOGY = {"nic_gbps": 400, "rails": 8}
         ({"limit": 12, "size": 8, "metric": "out_of_place.time_us"}, 15, 12, -20),
         ({"limit": 220, "metric": "avg_busbw"}, 226.7, 220, 3.04545),
         ({"limit": 230, "metric": "avg_busbw"}, 226.7, 230, -1.43478),
+        ({"limit": 220, "metric": "avg_busbw", "max_bytes": "8G"}, 226.7, 220, 3.04545),
         ({"ceiling_percent": 90}, 370, 360, 2.77778),
         ({"ceiling_percent": 95}, 370, 380, -2.63158),
         ({"ceiling_percent": 90, "metric": "out_of_place.algbw"}, 197.333, 192, 2.77778),
@@ -113,7 +115,10 @@ def test_entry_says_where_the_limit_comes_from_and_by_how_much():
     source = "95 % of 400 GB/s: 400 Gb/s x 8 rails, all_reduce over 16 ranks on 2 hosts"
     assert entry["source"] == source
     assert entry["message"] == f"network: 370 GB/s at 8 GiB, 2.63 % below 380 GB/s ({source})"
-    assert (entry["min_bytes"], entry["max_bytes"], entry["size"]) == (0, 8 * G, 8 * G)
+    assert (entry["min_bytes"], entry["max_bytes"], entry["size"]) == (8, 8 * G, 8 * G)
+    # Where each size is held against it, also up to the largest.
+    _result, entry = judged({"limit": 999, "min_bytes": "1G", "over": "each"})
+    assert (entry["min_bytes"], entry["max_bytes"], entry["size"]) == (G, 8 * G, G)
 
 
 def test_each_size_that_misses_is_named():
@@ -150,6 +155,10 @@ def test_rules_are_for_some_tests(rule, tested, applies):
     [
         ({"limit": 1, "size": "4G"}, "the test has no out-of-place busbw at 4 GiB"),
         ({"ceiling_percent": 90}, "thresholds.topology.nic_gbps is not given"),
+        (
+            {"limit": 1, "metric": "avg_busbw", "min_bytes": "1G"},
+            "the average is not over sizes from 1 GiB alone",
+        ),
     ],
 )
 def test_what_cannot_be_told_is_not_passed(rule, reason):
@@ -183,7 +192,7 @@ GROWING = ((1 << 20, 10.0), (2 << 20, 20.0), (4 << 20, 30.0), (8 << 20, 40.0))
         (GROWING, 0, True),
         ((*GROWING, (16 << 20, 38.5)), 3.75, True),
         # Against the best so far, not the one before.
-        ((*GROWING, (16 << 20, 38.5), (32 << 20, 35.9)), 10.25, False),
+        ((*GROWING, (16 << 20, 38.5), (32 << 20, 35.8)), 10.5, False),
         # Where protocols change, small sizes may do what they want.
         (((1 << 10, 5.0), (1 << 11, 1.0), *GROWING), 0, True),
     ],
@@ -193,7 +202,10 @@ def test_dip(curve, value, passed):
     assert (entry["value"], entry["passed"], result["verdict"]) == (value, passed, "pass" if passed else "fail")
     if not passed:
         assert result["problems"][0]["id"] == "bandwidth-dip"
-        assert entry["message"].endswith("35.9 GB/s at 32 MiB, after 40 GB/s at 8 MiB")
+        assert entry["message"].endswith(
+            ": a fall of 10.5 % to 35.8 GB/s at 32 MiB from 40 GB/s at 8 MiB, 110 % above the limit of 5 % (the rule)"
+        )
+        assert result["problems"][0]["evidence"] == "missed at 32 MiB"
 
 
 @pytest.mark.parametrize(("growth", "passed"), [(1.4, True), (3.0, False)])
@@ -202,6 +214,9 @@ def test_cliff(growth, passed):
     result, entry = judged({"cliff_factor": 2}, document([(size, 1.875 * algbw) for size, algbw in curve]))
     assert (entry["value"], entry["size"], entry["passed"]) == (growth, 32, passed)
     assert [problem["id"] for problem in result["problems"]] == ([] if passed else ["latency-cliff"])
+    side = "30 % below" if passed else "50 % above"
+    assert f" us at 32 B, {growth:g} times the " in entry["message"]
+    assert entry["message"].endswith(f" us at 16 B, {side} the limit of 2 times (the rule)")
 
 
 @pytest.mark.parametrize(
@@ -306,6 +321,27 @@ def test_references_are_for_their_machines_only():
     # Those that accept machines have their tolerance in them.
     entry = Judge({"reference": "oci-h100"}).judge(document([(size, 431.0)]))["verdicts"][1]
     assert (entry["limit"], entry["value"], entry["passed"]) == (440, 441, True)
+    # Of several sizes the first is what they look at, and not the best.
+    entry = Judge({"reference": "oci-h100"}).judge(document([(8, 1.0), (G, 400.0), (size, 450.0)]))["verdicts"][1]
+    assert (entry["size"], entry["value"], entry["passed"]) == (G, 410, False)
+    # An average over other sizes is another thing.
+    for curve, passed in (([(2 * G, 300.0)], True), ([(8, 0.001), (2 * G, 300.0)], None)):
+        tested = document(curve, collective="all_gather")
+        assert Judge({"reference": "google-a3"}).judge(tested)["verdicts"][1]["passed"] is passed
+
+
+def test_rules_of_one_name_are_told_apart():
+    assertions = [{"that": "`true`", "name": "fast"}]
+    rules = [{"limit": 1, "name": "fast"}, {"limit": 2, "name": "fast"}]
+    judge = Judge({"rules": rules}, assertions=assertions, compiled=lambda that: type("True", (), {"search": bool})())
+    assert [entry["rule"] for entry in judge.judge(document())["verdicts"][1:]] == ["fast", "fast (2)", "fast (3)"]
+
+
+def test_what_was_judged_before_is_judged_anew():
+    first = Judge({"rules": [{"limit": 999}]}).judge(document(problems=[]))
+    assert first["verdict"] == "fail" and len(first["problems"]) == 1
+    again = Judge({"rules": [{"limit": 1}]}).judge(first)
+    assert again == Judge({"rules": [{"limit": 1}]}).judge(document()) and again["verdict"] == "pass"
 
 
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: f"{reference.name}-{reference.collective}")
@@ -313,7 +349,7 @@ def test_references_say_all_of_themselves(reference):
     assert reference.kind in ("measured", "threshold") and reference.hosts > 0 and reference.value > 0
     assert all((reference.source, reference.system, reference.definition, reference.gpu))
     Judge({"reference": reference.name})
-    documented = (pathlib.Path(__file__).parents[4] / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    documented = (DOCS / "verdicts.md").read_text(encoding="utf-8")
     row = (
         f"| `{reference.name}` | {reference.system} | {reference.collective} | {reference.value:g} | {reference.kind}: "
     )
@@ -377,6 +413,22 @@ def test_assertions_are_checked(options, message, compiled):
     with pytest.raises(OptionError) as caught:
         Judge(compiled=compiled, **options)
     assert str(caught.value).startswith(message)
+
+
+def test_the_example_can_be_applied(compiled):
+    text = (DOCS / "examples" / "acceptance.yml").read_text(encoding="utf-8")
+    example = pytest.importorskip("yaml").safe_load(text)
+    judge = Judge(example["report_thresholds"], assertions=example["report_assertions"], compiled=compiled)
+    curve = [(8, 0.001), *((1 << exponent, 5.0 * exponent) for exponent in range(20, 34))]
+    told = {entry["rule"]: entry["passed"] for entry in judge.judge(document(curve))["verdicts"]}
+    assert told == {
+        "no wrong values": True,
+        "Network": False,
+        "Latency": True,
+        "No dips": True,
+        "No cliffs": None,
+        "all GPUs": True,
+    }
 
 
 def test_assertions_need_a_library():

@@ -9,6 +9,7 @@ import pathlib
 import pytest
 import yaml
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._problems_text import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import (
     crashed_containers,
     in_rank_order,
@@ -19,7 +20,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import
     missing_permissions,
     plan_pods,
     pod_problems,
-    problems_text,
 )
 
 ROLE = pathlib.Path(__file__).parents[4] / "roles/worker_pods"
@@ -243,7 +243,7 @@ SCHEDULING = {"type": "PodScheduled", "status": "False", "reason": "Unschedulabl
             ),
             [],
             "pod-unschedulable",
-            "add nvidia.com/gpu,",
+            "worker_pods_resources, worker_pods_gpus;",
         ),
         (
             pod(
@@ -295,13 +295,22 @@ SCHEDULING = {"type": "PodScheduled", "status": "False", "reason": "Unschedulabl
         (
             pod(ready="False", containers=[status({"terminated": {"exitCode": 137, "reason": "OOMKilled"}})]),
             [],
-            "pod-crash",
-            "more memory",
+            "oom-killed",
+            "memory limit",
         ),
         (
             pod(phase="Pending", ready="False", containers=[status({"waiting": {"reason": "ContainerCreating"}})]),
-            [event("p-0", "FailedMount", "no such secret")],
-            "pod-starting",
+            [event("p-0", "FailedMount", 'MountVolume.SetUp failed for volume "x" : no such secret')],
+            "pod-volume",
+            "no such secret",
+        ),
+        (
+            pod(phase="Pending", ready="False", containers=[status({"waiting": {"reason": "ContainerCreating"}})]),
+            [
+                event("p-0", "FailedMount", 'MountVolume.SetUp failed for volume "x" : no such secret'),
+                event("p-0", "FailedMount", "Unable to attach or mount volumes: timed out", "2026-01-01T00:02:00Z"),
+            ],
+            "pod-volume",
             "no such secret",
         ),
         (
@@ -317,7 +326,7 @@ SCHEDULING = {"type": "PodScheduled", "status": "False", "reason": "Unschedulabl
         (
             pod(phase="Failed", ready="False", reason="Evicted", message="low on disk"),
             [],
-            "pod-failed",
+            "pod-evicted",
             "Evicted: low on disk",
         ),
         (pod(ready="False"), [event("p-0", "Unhealthy", "probe failed")], "pod-not-ready", "probe failed"),
@@ -326,13 +335,13 @@ SCHEDULING = {"type": "PodScheduled", "status": "False", "reason": "Unschedulabl
 def test_reason_why_a_pod_is_not_ready(given, events, identity, told):
     problems = pod_problems([pod("other"), given], events, {"p-0": "last words"})
     assert [(problem.id, problem.host) for problem in problems] == [(identity, "p-0")]
-    assert told in problems_text(problems)
+    assert told in problems_text([item.as_dict() for item in problems])
 
 
 def test_log_of_a_crash_is_shown():
     crashed = pod(ready="False", containers=[status(last={"terminated": {"exitCode": 1}})])
     assert crashed_containers([pod(), crashed]) == [{"pod": "p-0", "container": "worker", "previous": True}]
-    assert "last words" in problems_text(pod_problems([crashed], [], {"p-0": "last words\n"}))
+    assert pod_problems([crashed], [], {"p-0": "last words\n"})[0].evidence == "last words"
 
 
 def test_quota_is_told_for_pods_that_are_not_made():
@@ -341,14 +350,18 @@ def test_quota_is_told_for_pods_that_are_not_made():
         event("set", "SuccessfulCreate", "fine", "2026-01-02T00:00:00Z", kind="Normal"),
     ]
     problem = pod_problems([pod()], events, {}, ["set"])[0]
-    assert problem.id == "pod-not-created" and "quota" in problem.cause and "exceeded quota: small" in problem.evidence
+    assert problem.id == "pod-quota" and "exceeded quota: small" in problem.cause
+    events = [event("set", "FailedCreate", 'pods "set-1" is forbidden: violates PodSecurity "restricted:latest"')]
+    assert [item.id for item in pod_problems([], events, {}, ["set"])] == ["pod-refused"]
+    assert [item.id for item in pod_problems([], [], {}, ["set"])] == ["pod-not-created"]
 
 
 def test_same_reason_is_told_once_for_many_pods():
     condition = {**SCHEDULING, "message": "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."}
     many = [pod(f"p-{number}", phase="Pending", ready="False", conditions=[condition]) for number in range(32)]
-    text = problems_text(pod_problems(many, [], {}))
-    assert text.startswith("p-0, p-1, p-2 and 29 more: No node takes it.") and len(text.splitlines()) == 2
+    text = problems_text([item.as_dict() for item in pod_problems(many, [], {}, prefix="mpijob_")])
+    assert "p-7 and 24 more: No node takes the pod: 0/1 nodes" in text and text.count("To do:") == 1
+    assert "mpijob_gpus" in text and "worker_pods" not in text
 
 
 JOINED = joined_pod(pod(containers=[status(restarts=1)]), None)
@@ -370,16 +383,41 @@ def test_joined_pod():
     ("now", "told"),
     [
         ([pod(containers=[status(restarts=1)])], None),
-        ([], "was deleted"),
-        ([pod(uid="2")], "another one has its name"),
-        ([pod(phase="Failed", reason="Evicted", message="low on memory")], "Evicted: low on memory"),
+        ([], ("pod-lost", "was deleted")),
+        ([pod(uid="2")], ("pod-lost", "another one (uid 2) has its name")),
+        ([pod(phase="Failed", reason="Evicted", message="low on memory")], ("pod-evicted", "Evicted: low on memory")),
+        ([pod(containers=[status(restarts=1, last={"terminated": {"reason": "OOMKilled", "exitCode": 137}})])], None),
+        (
+            [pod(containers=[status(restarts=2, last={"terminated": {"exitCode": 3}})])],
+            ("pod-restarted", "exit status 3"),
+        ),
+        ([pod(phase="Succeeded")], ("pod-failed", "Succeeded")),
         (
             [pod(containers=[status(restarts=2, last={"terminated": {"reason": "OOMKilled", "exitCode": 137}})])],
-            "OOMKilled, exit status 137",
+            ("oom-killed", "the container worker"),
+        ),
+        # Not started anew yet.
+        (
+            [pod(containers=[status({"terminated": {"exitCode": 3}}, restarts=1)])],
+            ("pod-restarted", "exit status 3"),
+        ),
+        (
+            [
+                pod(
+                    containers=[
+                        status({"waiting": {"reason": "CrashLoopBackOff"}}, {"terminated": {"exitCode": 3}}, restarts=1)
+                    ]
+                )
+            ],
+            ("pod-restarted", "exit status 3"),
+        ),
+        (
+            [pod(phase="Failed", containers=[status({"terminated": {"exitCode": 3}}, restarts=1)])],
+            ("pod-failed", "Failed"),
         ),
     ],
 )
 def test_lost_pods(now, told):
     problems = lost_pods([JOINED], now)
     assert [problem.host for problem in problems] == ([] if told is None else ["p-0"])
-    assert told is None or told in problems[0].cause
+    assert told is None or (problems[0].id == told[0] and told[1] in problems[0].cause)

@@ -88,8 +88,8 @@ FOLDER = "is not allowed; allowed: a path in a folder that exists"
             f"dest: '{{tmp}}/none/a.json' {FOLDER}",
         ),
         ({"text": CUT, "dest": "{tmp}"}, f"dest: '{{tmp}}' {FOLDER}"),
-        ({}, "one of the following is required: src, text"),
-        ({"src": "/a", "text": "b"}, "parameters are mutually exclusive: src|text"),
+        ({}, "one of the following is required: src, text, results"),
+        ({"src": "/a", "text": "b"}, "parameters are mutually exclusive: src|text|results"),
     ],
 )
 def test_errors_name_option_and_value(run, tmp_path, arguments, message):
@@ -142,6 +142,41 @@ def test_baseline_is_saved_as_predicted_and_held_against(run, tmp_path):
     result = run(text=slow, baseline={"path": str(path), "tolerance_percent": 5})
     (missed,) = [entry for entry in result["verdicts"] if entry["passed"] is False]
     assert (missed["metric"], missed["value"], result["verdict"]) == ("out_of_place.time_us", 9999.9, "fail")
+
+
+def test_documents_are_judged_as_the_text_is(run, tmp_path, monkeypatch):
+    warned = []
+    monkeypatch.setattr(nccl_result.AnsibleModule, "warn", lambda module, text: warned.append(text))
+    rules = {"rules": [{"limit": 1, "name": "alive"}, {"limit": "1e9", "name": "fast"}]}
+    documents = run(text=TEXT, points={"env": {"NCCL_ALGO": "Ring"}}, thresholds=rules)["results"]
+    for source in (documents, run(text=TEXT, points={"env": {"NCCL_ALGO": "Ring"}})["results"]):
+        result = run(results=source, thresholds=rules, dest=str(tmp_path / "results.json"))
+        assert (result["results"], result["verdict"]) == (documents, "fail")
+    # What failed changes no baseline, and that is said.
+    save = {"path": str(tmp_path / "baseline.json"), "mode": "save"}
+    kept = run(results=documents, baseline=save)
+    assert not kept["changed"] and not (tmp_path / "baseline.json").exists()
+    (warning,) = warned
+    assert warning.startswith(f"{tmp_path}/baseline.json is left as it was: no test can be kept")
+    kept = run(results=run(text=TEXT)["results"], baseline=save)
+    assert kept["changed"] and kept["baseline_summary"] == "all_reduce 1 run"
+
+
+def test_rules_alone_are_checked(run, tmp_path):
+    dest, path = tmp_path / "results.json", tmp_path / "baseline.json"
+    save = {"path": str(path), "mode": "save"}
+    result = run(
+        results=[], dest=str(dest), thresholds={"rules": [{"limit": 1}]}, baseline=save, fail_on=["incomplete"]
+    )
+    assert "failed" not in result and (result["changed"], result["results"], result["result"]) == (False, [], None)
+    assert not dest.exists() and not path.exists()
+    path.write_text("{}")
+    assert run(results=[], baseline=save)["msg"].startswith("baseline.path: None is not allowed")
+    assert run(results=[], thresholds={"rules": [{}]})["msg"].startswith("thresholds.rules[0]: 'no limit' ")
+    assert run(results=[{"schema": "gpufabric.nccl/result/v1"}])["msg"].endswith(
+        "an item lacks tool, collective, complete, "
+        "config, ranks, rows, lost_rows, summary, points, env, host_count, rank_count, problems, verdict"
+    )
 
 
 @pytest.mark.parametrize(

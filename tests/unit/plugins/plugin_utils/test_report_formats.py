@@ -16,9 +16,13 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _isolate as isolate
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _report as text_report
+from ansible_collections.gpufabric.nccl.plugins.module_utils._baseline import make_baseline
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._report import format_size
+from ansible_collections.gpufabric.nccl.plugins.module_utils._verdict import Judge
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_data import clean, make_report
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_formats import FORMATS, render
 
@@ -149,6 +153,86 @@ def test_json_follows_its_schema_and_has_what_is_beside_the_tests(whole, swept, 
     assert value["sweep"] == json.loads(json.dumps(swept.results)) and value["isolation"] == isolation
 
 
+RULES = {
+    "rules": [
+        {"name": "Network", "ceiling_percent": 95, "min_bytes": "1M"},
+        {"name": "Peak", "limit": 500},
+        {"name": "Latency", "limit": 100, "size": "1K", "metric": "out_of_place.time_us"},
+        {"name": "No such size", "limit": 1, "size": "3"},
+        {"name": "Average", "limit": 1, "metric": "avg_busbw"},
+        {"name": "Dips", "dip_percent": 50},
+        {"name": "Cliffs", "cliff_factor": 100},
+    ],
+    "topology": {"nic_gbps": 400, "rails": 8},
+}
+
+
+def test_rules_are_told_in_every_format_as_they_were_judged():
+    jmespath = pytest.importorskip("jmespath")
+    assertions = [{"that": "rank_count == `64`", "msg": "64 ranks were bought", "name": "ranks"}]
+    (document,) = [
+        Judge(RULES, assertions=assertions, compiled=jmespath.compile).judge(document) for document in parsed()
+    ]
+    report = make_report([document])
+    texts = rendered(report)
+    check_schema("results-v1.schema.json", json.loads(texts["json"]))
+    entries = json.loads(texts["json"])["results"][0]["verdicts"]
+    assert [entry["passed"] for entry in entries] == [True, False, False, True, None, True, True, None, False]
+    page, samples = Page(texts["html"]), samples_of(texts["openmetrics"])
+    labels = {dict(labels)["rule"]: labels for name, labels in samples if name == "gpufabric_nccl_rule_kept"}
+    cases = {
+        case.get("name").split(": ", 1)[1].removesuffix(" [1]"): case
+        for case in ElementTree.fromstring(texts["junit"].encode()).findall("testsuite/testcase")[1:]
+    }
+    table = [line for line in page.tables[0] if line]
+    for line, entry in zip(table, entries, strict=True):
+        rule = entry["rule"]
+        assert line[0] == {True: "pass", False: "fail", None: "unchecked"}[entry["passed"]]
+        assert rule in line[1] or entry["message"] in line[1]
+        case = cases[rule]
+        if entry["passed"] is None:
+            assert rule not in labels and case.find("skipped").get("message") == entry["message"]
+            continue
+        assert samples["gpufabric_nccl_rule_kept", labels[rule]] == int(entry["passed"])
+        margin = samples.get(("gpufabric_nccl_rule_margin_ratio", labels[rule]))
+        assert margin == (None if entry["percent"] is None else pytest.approx(entry["percent"] / 100))
+        assert (case.find("failure") is None) == entry["passed"]
+        if not entry["passed"]:
+            # By what limit, from where, and by how much: in words for people, too.
+            assert case.find("failure").get("message") == entry["message"]
+            assert any(entry["message"] in text for text in page.texts)
+            assert entry["message"] in texts["markdown"].replace("\\", "")
+    missed = entries[1]
+    assert (
+        missed["message"].startswith("Network: ")
+        and f"{abs(missed['percent']):.3g} % below 380 GB/s" in missed["message"]
+    )
+    # Drawn are limits of bus bandwidth, over the sizes that they are for.
+    assert [(check.name, check.limit) for check in report.limits("all_reduce")] == [("Network", 380.0), ("Peak", 500.0)]
+    told = text_report.results_table([document])
+    for entry in entries[1:]:
+        word = {True: "KEPT ", None: "UNCHECKED ", False: "limit-missed: "}[entry["passed"]]
+        word = "assertion-failed: " if entry["rule"] == "ranks" else word
+        assert (word + entry["message"])[:60].lower() in told.lower()
+
+
+def test_what_no_rule_could_be_applied_to_is_not_said_to_have_wrong_values():
+    (document,) = [Judge({"rules": [{"limit": 1, "size": "3"}]}).judge(document) for document in parsed()]
+    texts = rendered(make_report([document]))
+    assert 'message="none of the limits that were given could be applied"' in texts["junit"]
+
+
+def test_what_a_search_found_is_of_the_published_schema():
+    state = isolate.run(
+        isolate.new_state([f"g{number}" for number in range(9)], domains={f"g{n}": f"rack{n % 2}" for n in range(9)}),
+        lambda group: 50.0 if "g3" in group else None if "g5" in group else 100.0,
+    )
+    found = isolate.verdict(state)
+    check_schema("isolation-v1.schema.json", json.loads(json.dumps(found)))
+    assert {entry["verdict"] for entry in found["nodes"]} >= {"good", "bad"}
+    rendered(make_report(parsed(), isolation=found))
+
+
 @pytest.mark.parametrize(
     "name", ["2.17-run-cycles.txt", "rccl-in-place-9-columns.txt", "2.17-cputime.txt", "json-3-replay-nan.json"]
 )
@@ -184,6 +268,7 @@ def test_a_value_that_was_not_checked_is_empty_and_not_0():
     assert not any(name == "gpufabric_nccl_wrong_values" for name, labels in samples_of(texts["openmetrics"]))
     assert report.verdict == "unchecked" and "not checked" in texts["html"]
     assert JUNIT.decode(texts["junit"])["testsuite"][0]["@skipped"] == "1"
+    assert 'message="the values were not checked"' in texts["junit"]
 
 
 def test_junit(whole):
@@ -341,6 +426,22 @@ def test_a_baseline_of_other_ranks_is_not_drawn(baseline):
     others = [{**entry, "ranks": 8}, {**entry, "ranks": 16, "hosts": 2, "tool": "nccl-tests"}, {**entry, "busbw": None}]
     report = make_report(parsed(), baseline={"measurements": others})
     assert [item["median"] for item in report.baseline] == [0.06]
+
+
+def test_a_baseline_of_a_sweep_is_drawn_as_one_line_each_operation(swept):
+    report = make_report(swept.documents, baseline=make_baseline(swept.documents))
+    # Of four settings that of no variable.
+    for collective in ("all_reduce", "all_gather"):
+        (curve,) = report.baseline_curves(collective)
+        plain = [d for d in swept.documents if d["collective"] == collective and not d["points"]["env"]]
+        values = sorted(document["rows"][-1]["out_of_place"]["busbw"] for document in plain)
+        assert (curve.low[-1], curve.busbw[-1], curve.high[-1]) == pytest.approx(tuple(values))
+        # A logarithmic axis has no place for 0.
+        assert list(curve.sizes) == [row["size"] for row in plain[0]["rows"] if row["out_of_place"]["busbw"]]
+    # Of one setting only, it is that.
+    ring = [d for d in swept.documents if d["points"]["env"] == {"NCCL_ALGO": "Ring"}]
+    assert len(make_report(ring, baseline=make_baseline(swept.documents)).baseline_curves("all_reduce")) == 1
+    assert len(make_report(ring, baseline=make_baseline(ring)).baseline_curves("all_reduce")) == 1
 
 
 def test_pairs_of_a_search_are_its_tests_of_two_hosts():

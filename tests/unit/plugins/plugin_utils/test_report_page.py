@@ -22,6 +22,8 @@ pytestmark = pytest.mark.skipif(
     BROWSER is None, reason="report.html is not tried: there is no Chromium on this machine"
 )
 
+#: Milliseconds for each thing that the browser is asked to do: its start alone takes a busy machine half a minute.
+PATIENCE = 300_000
 #: The texts of a column of a table.
 COLUMN = "(table, place) => Array.from(table.tBodies[0].rows, (row) => row.cells[place].textContent.trim())"
 #: The sizes of texts in drawings.
@@ -39,6 +41,7 @@ class Opened:
         path.write_text(render_html(report), encoding="utf-8")
         self.told = []
         self.page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
+        self.page.set_default_timeout(PATIENCE)
         self.page.on("console", lambda message: self.told.append(message.text))
         self.page.on("pageerror", lambda error: self.told.append(str(error)))
         self.page.on("request", lambda request: self.told.append(request.url))
@@ -61,7 +64,7 @@ def browser():
     # As root Chromium has no sandbox.
     options = ["--no-sandbox"] if os.geteuid() == 0 else []
     with playwright.sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=BROWSER, args=options)
+        browser = player.chromium.launch(executable_path=BROWSER, args=options, timeout=PATIENCE)
         yield browser
         browser.close()
 

@@ -4,7 +4,7 @@
 
 # Private to the collection: it may change in any release.
 
-"""What a person and a program read of problems: the block at the end of a play, and the files of a diagnosis."""
+"""Between the steps of the role preflight: whom to look at, and what was found by each step."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import shlex
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
-
-#: More are counted.
-_NAMED_HOSTS = 8
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube_problems import told_problems
 
 Entry = t.Mapping[str, t.Any]
+
+#: What a client is told where sshd has the reason in its log.
+_REFUSALS = ("ssh-auth-refused", "ssh-closed", "ssh-session")
 
 #: ssh itself, by the names that plays give it.
 _SSH_CONNECTIONS = ("ssh", "smart", "ansible.builtin.ssh", "paramiko", "paramiko_ssh", "ansible.netcommon.libssh")
@@ -84,6 +85,29 @@ def preflight_hosts(
     return hosts
 
 
+def refusing_hosts(look: Entry) -> list[str]:
+    """The hosts whose sshd refuses the launcher without a reason, from a result of ``mpi_preflight``."""
+    return [entry["host"] for entry in look.get("problems", ()) if entry["id"] in _REFUSALS]
+
+
+def explained_refusals(look: Entry, logs: t.Mapping[str, Entry]) -> dict[str, t.Any]:
+    """``ok``, ``hosts`` and ``problems`` of a result of ``mpi_preflight``, with the reasons that sshd has in its log in place of
+    what the launcher was told. ``logs``: by host, results of ``sshd_log``; those that were skipped or failed say nothing.
+    """
+    reasons = {
+        host: [{**entry, "host": host} for entry in logs.get(host, {}).get("problems", ())]
+        for host in refusing_hosts(look)
+    }
+    problems: list[Entry] = []
+    for entry in look.get("problems", ()):
+        problems += (reasons.get(entry["host"]) if entry["id"] in _REFUSALS else None) or [entry]
+    hosts = []
+    for host in look.get("hosts", ()):
+        own = [entry["id"] for entry in problems if entry["host"] == host["name"]]
+        hosts.append({**host, "problems": own} if reasons.get(host["name"]) else host)
+    return {"ok": look.get("ok", bool(look.get("skipped"))), "hosts": hosts, "problems": problems}
+
+
 def step_problems(results: t.Mapping[str, Entry], step: str, known: t.Sequence[Entry] = ()) -> list[Entry]:
     """A problem for each host whose result of a task says that it failed, or that the host cannot be reached.
 
@@ -92,11 +116,14 @@ def step_problems(results: t.Mapping[str, Entry], step: str, known: t.Sequence[E
     found: list[Entry] = []
     for host, result in results.items():
         text = str(result.get("msg", "")).strip()
-        if result.get("unreachable"):
+        # A connection that was open already hangs where a firewall cuts it off.
+        if result.get("unreachable") or result.get("timedout"):
             reasons = [entry for entry in known if entry["host"] == host]
             found += reasons or [problem("host-unreachable", host, text).as_dict()]
         elif result.get("failed"):
-            found.append(problem("step-failed", host, "", step=step, text=text).as_dict())
+            otherwise = problem("step-failed", host, "", step=step, text=text).as_dict()
+            # What keeps from the cluster is told once.
+            found += [entry for entry in told_problems(result, host) or [otherwise] if entry not in found]
     return found
 
 
@@ -112,76 +139,3 @@ def diagnosed_hosts(
         ids = list(dict.fromkeys(entry["id"] for entry in own))
         rows.append({**row, "ok": all(entry["severity"] != "error" for entry in own), "problems": ids})
     return rows
-
-
-def _grouped(problems: t.Iterable[Entry], severity: str) -> list[list[Entry]]:
-    """Problems of a severity, those of the same kind and with the same cure together."""
-    groups: dict[tuple[str, str], list[Entry]] = {}
-    for entry in problems:
-        if entry["severity"] == severity:
-            groups.setdefault((entry["id"], entry["cure"]), []).append(entry)
-    return list(groups.values())
-
-
-def _hosts_of(group: t.Sequence[Entry]) -> str:
-    names = list(dict.fromkeys(str(entry["host"] or "the run") for entry in group))
-    named = ", ".join(names[:_NAMED_HOSTS])
-    return named if len(names) <= _NAMED_HOSTS else f"{named} and {len(names) - _NAMED_HOSTS} more"
-
-
-def _cause_of(group: t.Sequence[Entry]) -> str:
-    causes = list(dict.fromkeys(entry["cause"].rstrip(".") for entry in group))
-    return causes[0] + (f" (and the like on {len(causes) - 1} more)" if len(causes) > 1 else "") + "."
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
-
-
-def problems_text(problems: t.Sequence[Entry], logs: t.Sequence[str] = ()) -> str:
-    """Which host, what is wrong, what to do; then the evidence; then where to read on."""
-    lines = []
-    for severity, title in (("error", "WHAT IS WRONG"), ("warning", "WHAT MAY BE WRONG")):
-        groups = _grouped(problems, severity)
-        if groups:
-            lines += [title]
-        for group in groups:
-            lines += [f"  {_hosts_of(group)}: {_cause_of(group)}", f"    To do: {_sentence(group[0]['cure'])}"]
-    evidence = [entry for entry in problems if entry["evidence"]]
-    if evidence:
-        lines.append("EVIDENCE")
-    for entry in evidence:
-        first, *rest = entry["evidence"].strip().splitlines()
-        lines.append(f"  {entry['host'] or 'the run'}, {entry['id']}: {first}")
-        lines += [f"    {line}" for line in rest]
-    if not problems:
-        lines.append("No problem was found.")
-    if logs:
-        lines += ["LOGS", *(f"  {log}" for log in logs)]
-    return "\n".join(lines)
-
-
-def problems_markdown(problems: t.Sequence[Entry], hosts: t.Sequence[Entry] = ()) -> str:
-    """The same as a document. ``hosts``: as ``mpi_preflight`` returns them, for a table."""
-    lines = ["# Diagnosis", ""]
-    if not problems:
-        lines += ["No problem was found.", ""]
-    for severity, title in (("error", "What is wrong"), ("warning", "What may be wrong")):
-        groups = _grouped(problems, severity)
-        if groups:
-            lines += [f"## {title}", ""]
-        for group in groups:
-            lines += [f"### {_hosts_of(group)}: {_cause_of(group)}", "", f"To do: {_sentence(group[0]['cure'])}", ""]
-            lines += [f"Problem `{group[0]['id']}`.", ""]
-            evidence = [f"{entry['host']}: {entry['evidence']}" for entry in group if entry["evidence"]]
-            if evidence:
-                lines += [f"    {line}" for text in evidence for line in text.strip().splitlines()]
-                lines.append("")
-    if hosts:
-        lines += ["## Hosts", "", "| host | address | first stage that fails | problems |", "| --- | --- | --- | --- |"]
-        lines += [
-            f"| {host['name']} | {host['address'] or ''} | {host['stage'] or 'none'} | {', '.join(host['problems'])} |"
-            for host in hosts
-        ]
-        lines.append("")
-    return "\n".join(lines)

@@ -1,0 +1,74 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: sshd_log
+short_description: Find out why the private sshd of a run refused somebody
+version_added: 0.2.0
+description:
+  - Reads the log of the sshd that M(gpufabric.nccl.sshd_instance) runs, and says why it refused the last that came.
+  - A client is told little. That an account is locked, that PAM is against it, or that the host keys are gone is said in the log alone.
+author:
+  - gpufabric contributors (@gpufabric)
+extends_documentation_fragment:
+  - gpufabric.nccl.attributes
+  - gpufabric.nccl.attributes.read_only
+  - gpufabric.nccl.run
+seealso:
+  - module: gpufabric.nccl.mpi_preflight
+"""
+
+EXAMPLES = r"""
+- name: Find out why the last login was refused
+  gpufabric.nccl.sshd_log:
+    run_id: nightly
+  register: sshd_log
+"""
+
+RETURN = r"""
+path:
+  description: Path of the log.
+  returned: success
+  type: str
+  sample: /run/gpufabric/default/sshd/sshd.log
+problems:
+  description:
+    - Why the last connection was refused, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
+    - Empty where it was not, where the log does not tell, and where there is none.
+    - Each C(id) is described in C(docs/troubleshooting.md).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - id: account-locked
+      severity: error
+      host: gpu-node-2
+      cause: The account root is locked, and sshd lets nobody in there without PAM.
+      cure: "Run usermod -p '*' on it, or let sshd use PAM: sshd_instance does so by itself where it can."
+      evidence: "sshd.log:9: User root not allowed because account is locked"
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import causes_in, last_connection, log_path
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(argument_spec=RUN_ARGUMENT_SPEC, supports_check_mode=True)
+    try:
+        path = log_path(RunDir(module.params["run_id"], module.params["run_dir"]))
+        problems = causes_in(last_connection(read_text(path) or ""))
+    except GpufabricError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, path=path, problems=[problem.as_dict() for problem in problems])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,376 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Private to the collection: it may change in any release.
+
+"""A search for the bad machine: between what Ansible's tasks return and the planner, which knows of neither.
+
+A search is a dict. ``launch``: how groups are run. ``document``: what isolation.json holds, that is what is known so far, the
+``settings``, the planner's ``state``, and ``sample``, the fastest result of the largest group. ``runs``: what is to be run next, by
+launcher its ``nodes``, ``hosts`` and ``points``. ``said``: a line on what came of the last round, or on how the search begins.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import (
+    check_nodes,
+    complete_results,
+    plan_benchmark,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis_ssh import ENTRIES as SSH_ENTRIES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._isolate import (
+    SCHEMA,
+    last_round,
+    new_state,
+    observe,
+    plan_round,
+    verdict,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import add_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import named_peers
+
+Entry = t.Mapping[str, t.Any]
+Results = t.Mapping[str, Entry]
+
+#: Of one rank the CPU program can tell nothing: no byte leaves it.
+_CPU_RANKS_INSIDE = 2
+#: What keeps mpirun from a host, rather than what happens there.
+_UNREACHABLE = {entry.id for entry in SSH_ENTRIES} | {"daemon-missing", "daemon-not-started", "not-started"}
+_LONGEST_REASON = 200
+
+#: The problem of a node that is not good, by its verdict and where it is slow.
+_PROBLEMS = {
+    ("bad", "inside"): "node-slow-inside",
+    ("bad", "between"): "node-slow-between",
+    ("bad", None): "node-slow",
+    ("suspect", None): "node-suspect",
+    ("unreachable", None): "node-unreachable",
+}
+
+
+def check(infos: Results, settings: Entry) -> dict[str, t.Any]:
+    """Whether those that answered can run the benchmark together: as check_nodes. Raises GpufabricError.
+
+    ``infos``: what mpi_node_info returned, by host. ``settings``: the role's, as text or numbers.
+    """
+    nodes = _nodes(infos)
+    _new_state(list(infos), settings, {})
+    return {"node_env": {}} if not nodes else _renamed(check_nodes, nodes, _benchmark_settings(settings))
+
+
+def search(results: t.Mapping[str, Results], settings: Entry, before: str) -> dict[str, t.Any]:
+    """A search, new or taken up where an earlier one was cut off. Raises GpufabricError.
+
+    ``results``: what the steps ``info``, ``sshd`` and ``mesh`` returned, each by host. ``before``: the text of an isolation.json, or
+    none.
+    """
+    names = list(results["info"])
+    lost = {name: reason for name in names for reason in [_lost(name, results)] if reason}
+    ready = {name: result["node"] for name, result in results["info"].items() if name not in lost}
+    launch = _launch(ready, results["sshd"], settings)
+    told = _told(settings, launch["backend"])
+    earlier = _earlier(before)
+    state = earlier.get("state") or {}
+    resumed = earlier.get("complete") is False and earlier.get("settings") == told and state.get("nodes") == names
+    if resumed:
+        state = {**state, "unreachable": {**lost, **state["unreachable"]}}
+    else:
+        state = _new_state(names, settings, lost)
+    begun = _search(launch, state, told, earlier.get("sample") if resumed else None)
+    after = f" Taken up after round {state['round']}, where an earlier search was cut off." if resumed else ""
+    said = (
+        f"Backend {launch['backend']}: {launch['reason']}.{after} To run now: {_sizes(plan_round(state)) or 'nothing'}."
+    )
+    return {**begun, "resumed": resumed, "said": said}
+
+
+def _search(launch: Entry, state: Entry, settings: Entry, sample: Entry | None) -> dict[str, t.Any]:
+    groups = plan_round(state)
+    runs = {}
+    for group in groups:
+        slots = launch["slots"]["inside" if len(group) == 1 else "between"]
+        runs[group[0]] = {
+            "nodes": group,
+            "hosts": [{"name": name, "address": launch["addresses"][name], "slots": slots[name]} for name in group],
+            # Another id in each round, so that none is taken for one of before.
+            "points": [{**launch["point"], "id": f"round-{state['round'] + 1}"}],
+        }
+    document = {**verdict(state), "settings": settings, "state": state, "sample": sample}
+    return {"launch": launch, "document": document, "runs": runs}
+
+
+def observed(found: Entry, results: t.Mapping[str, t.Sequence[Entry]]) -> dict[str, t.Any]:
+    """The search after a round. ``results``: by launcher, what its tasks returned, the last of which ran mpirun."""
+    seen, sample = [], found["document"]["sample"]
+    for launcher, run in found["runs"].items():
+        entry, document = _observation(run, results[launcher], launcher)
+        seen.append(entry)
+        if document is not None and (sample is None or _worth(document) > _worth(sample)):
+            sample = document
+    state = observe(found["document"]["state"], seen)
+    after = _search(found["launch"], state, found["document"]["settings"], sample)
+    return {**found, **after, "said": _round_text(state)}
+
+
+def _round_text(state: Entry) -> str:
+    groups, counted = last_round(state)
+    parts = [f"{len(some)} {word} ({_shown(some)})" for word, some in counted.items() if some]
+    return f"Round {state['round']}: {', '.join([_sizes(groups), *(parts or ['all fast'])])}"
+
+
+def _shown(groups: t.Sequence[t.Sequence[str]]) -> str:
+    shown = [", ".join(group[:4]) + (" …" if len(group) > 4 else "") for group in groups[:4]]
+    return "; ".join([*shown, *(["…"] if len(groups) > 4 else [])])
+
+
+def _table(document: Entry) -> str:
+    """The answer for a terminal."""
+    nodes = document["nodes"]
+    counts = {
+        name: sum(entry["verdict"] == name for entry in nodes) for name in ("good", "bad", "suspect", "unreachable")
+    }
+    told = ", ".join(f"{number} {name}" for name, number in counts.items() if number or name == "good")
+    heading = f"{_count(len(nodes), 'node')}, {_count(document['rounds'], 'round')}, {_count(document['tests'], 'test')}: {told}"
+    rows = [("node", "verdict", "where", "evidence")]
+    for entry in nodes:
+        if entry["verdict"] != "good" or len(nodes) <= 32:
+            evidence = entry["evidence"] if entry["verdict"] != "good" else entry["evidence"][:2]
+            first, *more = evidence or [""]
+            rows.append((entry["node"], entry["verdict"], entry["where"] or "", first))
+            rows += [("", "", "", line) for line in more]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[3]]).rstrip() for row in rows]
+    parts = [heading, "\n".join(lines)]
+    if document["links"]:
+        slow = "\n".join(f"  {line}" for link in document["links"] for line in link["evidence"])
+        parts.append(f"Slow paths between nodes that are good with others:\n{slow}")
+    if document["paths"]:
+        parts.append(
+            "\n".join(f"{path['links']} of them between {' and '.join(path['between'])}" for path in document["paths"])
+        )
+    if document["together"]:
+        parts.append(
+            "\n".join(f"Slow, though no part of them is: {', '.join(group)}" for group in document["together"])
+        )
+    if not document["complete"]:
+        parts.append("The search is not over; the same command goes on with it.")
+    elif counts["good"] < len(nodes):
+        parts.append(f"Without those that are not good: --limit '{document['limit']}'")
+    return "\n\n".join(parts) + "\n"
+
+
+def report(document: Entry) -> dict[str, t.Any]:
+    """What was found as the role report takes it, ``results`` with a document that has it as problems, and ``isolation``; the
+    ``problems``; and as ``table``, a text.
+    """
+    problems = [
+        problem(_PROBLEMS[entry["verdict"], entry["where"]], entry["node"], "\n".join(entry["evidence"]))
+        for entry in document["nodes"]
+        if entry["verdict"] != "good"
+    ]
+    problems += [
+        problem("path-slow", None, "\n".join(link["evidence"]), ends=" and ".join(link["nodes"]))
+        for link in document["links"]
+    ]
+    sample = document["sample"]
+    return {
+        "results": [add_problems(sample, problems)] if sample else [],
+        "isolation": {name: value for name, value in document.items() if name not in ("state", "sample")},
+        "problems": [entry.as_dict() for entry in problems],
+        "table": _table(document),
+    }
+
+
+def marks(document: Entry, pods: t.Sequence[Entry], nodes: t.Sequence[Entry], settings: Entry) -> dict[str, t.Any]:
+    """Which nodes of Kubernetes get the mark, ``present``, and which lose it, ``absent``: all of their pods are good now.
+
+    ``pods``, ``nodes``: as Kubernetes has them. ``settings``: ``kind``, taint or label, ``key`` and ``verdicts``, those to be marked.
+    """
+    verdicts = {entry["node"]: entry["verdict"] for entry in document["nodes"]}
+    on_node: dict[str, set[str]] = {}
+    for pod in pods:
+        name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName")
+        if name in verdicts and node:
+            on_node.setdefault(node, set()).add(verdicts[name])
+    present = [node for node, found in on_node.items() if found & set(settings["verdicts"])]
+    marked = {node["metadata"]["name"] for node in nodes if _is_marked(node, settings)}
+    absent = [node for node, found in on_node.items() if found == {"good"} and node in marked]
+    return {"present": sorted(present), "absent": sorted(absent)}
+
+
+def _is_marked(node: Entry, settings: Entry) -> bool:
+    if settings["kind"] == "label":
+        return settings["key"] in (node["metadata"].get("labels") or {})
+    return any(taint["key"] == settings["key"] for taint in (node.get("spec") or {}).get("taints") or [])
+
+
+def _nodes(infos: Results) -> dict[str, Entry]:
+    return {name: result["node"] for name, result in infos.items() if "node" in result}
+
+
+def _lost(name: str, results: t.Mapping[str, Results]) -> str | None:
+    """Why nothing can be run on a host; None where something can."""
+    for step, key in (("info", "node"), ("sshd", "address"), ("mesh", "ssh_config")):
+        result = results[step][name]
+        if key not in result:
+            return _one_line(str(result.get("msg") or "it gave no answer"))
+    return None
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} …"
+
+
+def _benchmark_settings(settings: Entry) -> dict[str, t.Any]:
+    """As the role nccl_benchmark has them."""
+    return {
+        **settings,
+        "collectives": [settings["collective"]],
+        "launcher": None,
+        "launcher_apart": False,
+        "ranks_per_node": None,
+        "step_factor": 2,
+    }
+
+
+def _renamed(function: t.Callable[..., dict[str, t.Any]], nodes: Results, *rest: t.Any) -> dict[str, t.Any]:
+    """What a function of the benchmark returns for the nodes; what it says of a setting is of this role's variable."""
+    try:
+        return function(nodes, *rest)
+    except OptionError as error:
+        raise GpufabricError(
+            str(error).replace(error.option, error.option.replace("nccl_benchmark_", "isolate_"), 1)
+        ) from error
+
+
+def _new_state(names: t.Sequence[str], settings: Entry, lost: t.Mapping[str, str]) -> dict[str, t.Any]:
+    """Raises GpufabricError with the name of the role's variable."""
+    screens = str(settings["screens"])
+    try:
+        if not (screens == "all" or screens.isdecimal()):
+            raise OptionError("screens", settings["screens"], "1 or more, or all")
+        return new_state(
+            names,
+            mode=settings["mode"],
+            inside=settings["inside"],
+            screens=None if screens == "all" else int(screens),
+            limit=_number("limit", settings["limit"]),
+            inside_limit=_number("inside_limit", settings["inside_limit"]),
+            tolerance_percent=_number("tolerance_percent", settings["tolerance_percent"]),
+            domains=settings["domains"] or None,
+            unreachable=lost,
+        )
+    except OptionError as error:
+        option = "gpufabric_hosts" if error.option == "nodes" else f"isolate_{error.option}"
+        raise GpufabricError(option + str(error)[len(error.option) :]) from error
+
+
+def _number(option: str, value: t.Any) -> t.Any:
+    """What is given with -e is text; before ansible-core 2.19 so is what is not given, an empty one."""
+    if value == "":
+        return None
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise OptionError(option, value, "a number") from error
+
+
+def _launch(ready: dict[str, Entry], sshds: Results, settings: Entry) -> dict[str, t.Any]:
+    """How groups of these nodes are run."""
+    if not ready:
+        return {"backend": None, "reason": "no node can be reached", "point": {}, "slots": {}, "addresses": {}}
+    peers = named_peers([sshds[name] for name in ready], list(ready))
+    plan = _renamed(plan_benchmark, ready, peers, _benchmark_settings(settings))
+    between = {host["name"]: host["slots"] for host in plan["hosts"]}
+    inside = dict.fromkeys(between, _CPU_RANKS_INSIDE) if plan["backend"] == "cpu" else between
+    return {
+        **{name: plan[name] for name in ("backend", "reason", "control", "data", "mca")},
+        "point": plan["points"][0],
+        "slots": {"inside": inside, "between": between},
+        "addresses": {host["name"]: host["address"] for host in plan["hosts"]},
+    }
+
+
+def _told(settings: Entry, backend: str | None) -> dict[str, t.Any]:
+    """The settings that decide what is measured, as JSON holds them. Time-outs do not."""
+    chosen = {name: value for name, value in settings.items() if not name.endswith("timeout")}
+    return json.loads(json.dumps({**chosen, "backend": backend}, sort_keys=True, default=str))
+
+
+def _earlier(text: str) -> dict[str, t.Any]:
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise GpufabricError(f"isolation.json of an earlier search is not JSON: {error}; remove it") from error
+    return found if isinstance(found, dict) and found.get("schema") == SCHEMA else {}
+
+
+def _observation(
+    run: Entry, results: t.Sequence[Entry], launcher: str
+) -> tuple[dict[str, t.Any], dict[str, t.Any] | None]:
+    """What the planner is told of a group, and the result document where there is one."""
+    entry: dict[str, t.Any] = {"nodes": run["nodes"], "value": None, "reason": None, "unreachable": []}
+    last = results[-1]
+    if "points" not in last:
+        said = [str(result["msg"]) for result in results if result.get("msg")]
+        reason = said[0] if said else f"{launcher} gave no answer"
+        return {**entry, "reason": _one_line(reason), "unreachable": [launcher]}, None
+    plan = {"points": run["points"], "hosts": run["hosts"]}
+    (document,) = complete_results(plan, last)
+    errors = [problem for problem in document["problems"] if problem["severity"] == "error"]
+    values = [_value(row, document["collective"], document["rank_count"]) for row in document["rows"]]
+    if document["verdict"] in ("pass", "unchecked") and any(values):
+        return {**entry, "value": max(value for value in values if value)}, document
+    # A host that all others cannot reach is one thing; where none can be reached, the launcher may be the reason.
+    named = {problem["host"] for problem in errors if problem["id"] in _UNREACHABLE} & set(run["nodes"])
+    if launcher in named or len(named) >= len(run["nodes"]) - 1:
+        named = set()
+    if any(problem["id"] == "launcher-lost" for problem in errors):
+        named = {launcher}
+    reasons = [f"{problem['host'] + ': ' if problem['host'] else ''}{problem['cause']}" for problem in errors]
+    reason = _one_line(reasons[0] if reasons else "it has no result")
+    return {**entry, "reason": reason, "unreachable": sorted(named)}, document
+
+
+def _value(row: Entry, collective: str, ranks: int) -> float | None:
+    """Bus bandwidth in GB/s, from the time: what is printed has two decimals. Of one rank, how much it gets done in the time, since its
+    bus bandwidth is 0 whatever it does.
+    """
+    time = (row["out_of_place"] or row["in_place"])["time_us"]
+    return row["size"] / time / 1e3 * _bus_factor(collective, ranks) if time else None
+
+
+def _bus_factor(collective: str, ranks: int) -> float:
+    """Bus by algorithm bandwidth, as PERFORMANCE.md of nccl-tests has it."""
+    if ranks == 1 or collective in ("broadcast", "reduce", "sendrecv"):
+        return 1.0
+    return (ranks - 1) / ranks * (2 if collective == "all_reduce" else 1)
+
+
+def _worth(document: Entry) -> tuple[int, float]:
+    return document["host_count"], document["summary"]["peak_busbw"] or 0.0
+
+
+def _sizes(groups: t.Sequence[t.Sequence[str]]) -> str:
+    """``3 groups of 4 nodes, 1 of 3``."""
+    counts: dict[int, int] = {}
+    for group in groups:
+        counts[len(group)] = counts.get(len(group), 0) + 1
+    parts = []
+    for size, number in sorted(counts.items(), reverse=True):
+        if size == 1:
+            parts.append(f"{_count(number, 'node')} alone")
+        else:
+            parts.append(f"{_count(number, 'pair')}" if size == 2 else f"{_count(number, 'group')} of {size} nodes")
+    return ", ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

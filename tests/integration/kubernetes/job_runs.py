@@ -1,0 +1,106 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""MPIJobs for the tests: their definition, and runs of the playbook mpijob."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+
+import pytest
+from background import wait
+from mpi_operator import CRD, CRD_NAME
+
+#: What a play says when it has looked at its job, one of these.
+LOOKED = ("has not taken note of the job yet", "workers ready")
+JOB_KINDS = "mpijobs,configmaps,secrets,services,jobs,pods"
+
+
+class Definition:
+    """The definition of MPIJobs, which all of a cluster has or has not, while other tests run beside this one."""
+
+    def __init__(self, cluster, path):
+        if cluster.kubectl("get", "crd", CRD_NAME, check=False).returncode == 0 and not path.exists():
+            pytest.skip("the cluster knows MPIJobs of its own: an operator may be there already")
+        self._cluster = cluster
+        self._path = path
+
+    @contextlib.contextmanager
+    def there(self):
+        with self._locked(fcntl.LOCK_SH):
+            # kubectl apply looks and then creates, which fails for the second of two.
+            with self._locked(fcntl.LOCK_EX, ".apply"):
+                self._cluster.kubectl("apply", "--filename=-", stdin=json.dumps(CRD))
+            self._cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{CRD_NAME}")
+            yield
+
+    @contextlib.contextmanager
+    def missing(self):
+        with self._locked(fcntl.LOCK_EX):
+            self._cluster.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found")
+            yield
+
+    def leave(self):
+        """Remove it, unless others still use it and so will do that."""
+        with contextlib.suppress(BlockingIOError), self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB):
+            self._cluster.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found")
+
+    @contextlib.contextmanager
+    def _locked(self, how, suffix=""):
+        with self._path.with_suffix(suffix).open("w") as file:
+            fcntl.flock(file, how)
+            yield
+
+
+class JobRuns:
+    """Runs the playbook with small settings."""
+
+    def __init__(self, player, cluster, namespace, directory):
+        self._player = player
+        self._cluster = cluster
+        self.namespace = namespace
+        self.directory = directory
+
+    def __call__(self, **variables):
+        return self._player.playbook(
+            "gpufabric.nccl.mpijob",
+            **{
+                "gpufabric_run_id": "t1",
+                "gpufabric_namespace": self.namespace,
+                "mpijob_image": self._cluster.image,
+                "mpijob_shm_size": "64Mi",
+                "mpijob_gpus": 0,
+                "mpijob_dns_interval": 1,
+                "mpijob_operator_timeout": 300,
+                "nccl_benchmark_backend": "cpu",
+                "nccl_benchmark_max_bytes": "64K",
+                "nccl_benchmark_iterations": 3,
+                "report_dir": str(self.directory),
+                **variables,
+            },
+        )
+
+    def through(self, relay):
+        """The same, which asks by a way that can be cut: a play that has looked once waits there, and gives up later."""
+        player = self._player.within({**self._cluster.environment, **relay.environment})
+        return JobRuns(player, self._cluster, self.namespace, self.directory)
+
+    def results(self):
+        return json.loads((self.directory / "results.json").read_text())["results"]
+
+    def problems(self):
+        return [problem for result in self.results() for problem in result["problems"]]
+
+    def labelled(self, run_id="t1"):
+        """What carries the run's label, as ``KIND/NAME``."""
+        done = self._cluster.kubectl(
+            "get", JOB_KINDS, f"--selector=gpufabric.nccl/run={run_id}", "--output=name", namespace=self.namespace
+        )
+        return sorted(done.stdout.split())
+
+    def wait_gone(self):
+        """Wait until nothing carries the run's label: an operator may make a pod while its job is removed, which then goes too."""
+        wait(lambda: self.labelled() == [], left=self.labelled)

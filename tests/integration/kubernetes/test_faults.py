@@ -1,0 +1,519 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The fault matrix on pods: each fault is made in the cluster, and its cause and host have to be told, and nothing else.
+
+Not made here: taints and a node that is lost, which all tests of the one node would suffer from; a NetworkPolicy, which the test bed
+does not enforce; PodSecurity, which came after its version of Kubernetes.
+"""
+
+from __future__ import annotations
+
+import base64
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import typing as t
+
+import pytest
+import yaml
+from background import wait
+from job_runs import LOOKED, JobRuns
+from pod_runs import STARTING, Runs
+
+FAIL = "gpufabric.nccl.fail_with_problems"
+
+
+def told(played: t.Any) -> list[dict[str, t.Any]]:
+    """The problems that a play ended with."""
+    assert played.returncode != 0, played.output
+    result = played.result("localhost", FAIL)
+    for entry in result["problems"]:
+        assert entry["cause"] in played.output.replace("\\n", "\n").replace('\\"', '"'), played.output
+    return result["problems"]
+
+
+def at_once(calls: dict[str, t.Callable[[], t.Any]]) -> dict[str, t.Any]:
+    """What calls return, made beside each other."""
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        return {
+            name: future.result() for name, future in {name: pool.submit(call) for name, call in calls.items()}.items()
+        }
+
+
+#: Whoever ends again and again would be ready for a moment in between.
+NEVER_READY = {"readinessProbe": {"exec": {"command": ["false"]}, "periodSeconds": 1}}
+#: Faults of single pods: what is wrong in words, the problem, the pod's container, and more of its spec.
+BROKEN: dict[str, tuple[str, str, dict[str, t.Any], dict[str, t.Any]]] = {
+    "image": ("image that no registry has", "pod-image", {"image": "localhost/no-such-image:1"}, {}),
+    "absent": (
+        "image that is not on the node, with pull policy Never",
+        "pod-image-absent",
+        {"image": "localhost/no-such-image:1", "imagePullPolicy": "Never"},
+        {},
+    ),
+    "misnamed": ("name of an image that is none", "pod-image-name", {"image": "UPPER::case"}, {}),
+    "crash": (
+        "program that ends again and again",
+        "pod-crash",
+        {"command": ["sh", "-c", "echo last words; exit 3"], **NEVER_READY},
+        {},
+    ),
+    "command": ("command that is not in the image", "pod-start", {"command": ["/no/such/program"]}, {}),
+    "memory": (
+        "more memory than its limit",
+        "oom-killed",
+        {"command": ["python3", "-c", "b'x' * (1 << 30)"], "resources": {"limits": {"memory": "64Mi"}}, **NEVER_READY},
+        {},
+    ),
+    "large": (
+        "more memory than any node has",
+        "pod-unschedulable",
+        {"resources": {"requests": {"memory": "9999Gi"}}},
+        {},
+    ),
+    "gpus": ("GPUs that no node has", "pod-unschedulable", {"resources": {"limits": {"nvidia.com/gpu": "8"}}}, {}),
+    "selector": ("node selector that fits no node", "pod-unschedulable", {}, {"nodeSelector": {"no": "node"}}),
+    "secret": ("Secret for the environment missing", "pod-config", {"envFrom": [{"secretRef": {"name": "none"}}]}, {}),
+    "volume": (
+        "Secret of a volume missing",
+        "pod-volume",
+        {"volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+        {"volumes": [{"name": "data", "secret": {"secretName": "none"}}]},
+    ),
+    "unready": (
+        "readiness probe that fails",
+        "pod-not-ready",
+        NEVER_READY,
+        {},
+    ),
+    "full": (
+        "more ephemeral storage written than its limit",
+        "pod-evicted",
+        {
+            "command": ["sh", "-c", "dd if=/dev/zero of=/file bs=1M count=32; exec sleep infinity"],
+            "resources": {"limits": {"ephemeral-storage": "4Mi"}},
+        },
+        {},
+    ),
+    "leaving": (
+        "pod that is being deleted and does not end",
+        "pod-deleted",
+        {},
+        {"terminationGracePeriodSeconds": 600},
+    ),
+}
+
+
+def test_pods_that_do_not_become_ready(runs: Runs, pods: t.Any, faults: t.Any) -> None:
+    pods.create("healthy", wait=False)
+    for name, (_words, _identity, container, spec) in BROKEN.items():
+        pods.create(name, wait=False, container=container, **spec)
+    pods.wait_ready("healthy", "leaving")
+    runs.cluster.kubectl("delete", "pod", "leaving", "--wait=false", namespace=runs.namespace)
+    wait(lambda: [name for name, state in runs.states().items() if state in STARTING] == ["volume"], left=runs.states)
+    wait(lambda: runs.warned("Pod", "volume") and runs.has_ended("crash") and runs.has_ended("memory"))
+    # The kubelet looks at what is written once a minute.
+    wait(lambda: runs.states()["full"] == "Evicted")
+    played = runs.play(worker_pods_names=["healthy", "nobody", *BROKEN], worker_pods_timeout=5)
+    problems = told(played)
+    assert " of 16 pods are ready after 5 s in namespace" in played.output
+    for name, (words, identity, _container, _spec) in BROKEN.items():
+        faults.fault(words, problems, identity, name, "worker_pods")
+    faults.fault("pod that is not there", problems, "pod-missing", "nobody", "worker_pods")
+    assert [entry for entry in problems if entry["host"] in ("healthy", None)] == []
+    by_host = {entry["host"]: entry for entry in problems}
+    assert "last words" in by_host["crash"]["evidence"]
+    assert "ephemeral" in by_host["full"]["cause"] and "nvidia.com/gpu" in by_host["gpus"]["cause"]
+    assert "worker_pods_node_selector" in by_host["selector"]["cure"]
+
+
+def test_what_the_cluster_does_not_let_be_created(runs: Runs, faults: t.Any, tmp_path: pathlib.Path) -> None:
+    largest = {"limits": [{"type": "Container", "max": {"memory": "256Mi"}}]}
+    runs.cluster.create(
+        {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": largest},
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "few"},
+            "spec": {"hard": {"requests.example.com/gpu": "1"}},
+        },
+        namespace=runs.namespace,
+    )
+    made = {
+        "quota": (
+            "quota of the namespace used up",
+            "pod-quota",
+            "gpufabric-quota",
+            {"worker_pods_gpus": 2, "worker_pods_gpu_resource": "example.com/gpu"},
+        ),
+        "limit": (
+            "LimitRange that the pods break",
+            "pod-refused",
+            "gpufabric-limit",
+            {"worker_pods_resources": {"memory": "512Mi"}},
+        ),
+        "account": (
+            "service account of the pods missing",
+            "pod-refused",
+            "gpufabric-account",
+            {"worker_pods_pod_spec": {"serviceAccountName": "nobody"}},
+        ),
+        "create": (
+            "namespace missing, pods to be created",
+            "kube-namespace",
+            None,
+            {"gpufabric_namespace": "gpufabric-no"},
+        ),
+        "adopt": (
+            "namespace missing, pods to be adopted",
+            "kube-namespace",
+            None,
+            {"gpufabric_namespace": "gpufabric-no", "worker_pods_names": ["a"]},
+        ),
+    }
+    calls = {
+        name: lambda name=name, variables=variables, **more: runs.play(
+            gpufabric_run_id=name, worker_pods_timeout=1, **variables, **more
+        )
+        for name, (_words, _identity, _host, variables) in made.items()
+    }
+    # The cluster says so some time after it was asked for the pods.
+    hosts = {name: host for name, (_words, _identity, host, _variables) in made.items() if host is not None}
+    at_once({name: lambda call=calls[name]: call(worker_pods_keep=True) for name in hosts})
+    wait(lambda: all(runs.warned("StatefulSet", host) for host in hosts.values()))
+    played = at_once(calls)
+    for name, (words, identity, host, _variables) in made.items():
+        faults.fault(words, told(played[name]), identity, host, "worker_pods", "the cluster")
+    assert runs.ours() == []
+
+
+class Configs:
+    """Configurations for the cluster that do not work."""
+
+    def __init__(self, runs: Runs, directory: pathlib.Path) -> None:
+        self._cluster = runs.cluster
+        self._namespace = runs.namespace
+        self._directory = directory
+        self._config = json.loads(
+            runs.cluster.kubectl("config", "view", "--raw", "--flatten", "--minify", "--output=json").stdout
+        )
+
+    def write(self, name: str, cluster: dict[str, t.Any] | None = None, user: dict[str, t.Any] | None = None) -> str:
+        """One that differs in its cluster or its user."""
+        config = json.loads(json.dumps(self._config))
+        config["clusters"][0]["cluster"].update(cluster or {})
+        if user is not None:
+            config["users"][0]["user"] = user
+        path = self._directory / f"{name}.kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        return str(path)
+
+    def of_account(self, name: str, *rules: tuple[str, str]) -> dict[str, str]:
+        """A new service account that may do some things, given as verbs and resources; the user of a configuration."""
+        self._kubectl("create", "serviceaccount", name)
+        for number, (verbs, resources) in enumerate(rules):
+            role = f"{name}-{number}"
+            self._kubectl("create", "role", role, f"--verb={verbs}", f"--resource={resources}")
+            self._kubectl("create", "rolebinding", role, f"--role={role}", f"--serviceaccount={self._namespace}:{name}")
+        return {"token": self._cluster.token(name, self._namespace)}
+
+    def other_authority(self) -> str:
+        """A certificate of nobody whom the cluster knows, in base64."""
+        self._openssl(
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-keyout", "o.key", "-out", "o.crt"
+        )
+        return self._encoded("o.crt")
+
+    def expired_certificate(self, authority: pathlib.Path) -> dict[str, str]:
+        """The user of a configuration, with a certificate by the cluster's own authority that was valid in January 2024."""
+        self._openssl(
+            "req",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/O=system:masters/CN=old",
+            "-keyout",
+            "e.key",
+            "-out",
+            "e.csr",
+        )
+        (self._directory / "index").write_text("")
+        (self._directory / "serial").write_text("01")
+        (self._directory / "ca.cnf").write_text(
+            f"[ca]\ndefault_ca=d\n[d]\ndatabase=index\nserial=serial\nnew_certs_dir=.\ncertificate={authority}/ca.crt\n"
+            f"private_key={authority}/ca.key\ndefault_md=sha256\npolicy=p\n[p]\norganizationName=optional\ncommonName=supplied\n"
+        )
+        self._openssl("ca", "-batch", "-notext", "-config", "ca.cnf", "-in", "e.csr", "-out", "e.crt",
+                      "-startdate", "20240101000000Z", "-enddate", "20240201000000Z")  # fmt: skip
+        return {"client-certificate-data": self._encoded("e.crt"), "client-key-data": self._encoded("e.key")}
+
+    def _openssl(self, *argv: str) -> None:
+        subprocess.run(["openssl", *argv], cwd=self._directory, check=True, capture_output=True, timeout=60)
+
+    def _encoded(self, name: str) -> str:
+        return base64.b64encode((self._directory / name).read_bytes()).decode()
+
+    def _kubectl(self, *argv: str) -> None:
+        self._cluster.kubectl(*argv, namespace=self._namespace)
+
+
+def without_kubectl(runs: Runs, directory: pathlib.Path) -> str:
+    """A PATH with all programs but one, which may stand beside others."""
+    directory.mkdir()
+    kept = []
+    for item in map(pathlib.Path, runs.cluster.environment["PATH"].split(":")):
+        if not (item / "kubectl").exists():
+            kept.append(str(item))
+            continue
+        for program in item.iterdir():
+            if program.name != "kubectl" and not (directory / program.name).is_symlink():
+                (directory / program.name).symlink_to(program)
+    return ":".join([*kept, str(directory)])
+
+
+def test_ways_to_the_cluster(runs: Runs, pods: t.Any, faults: t.Any, tmp_path: pathlib.Path) -> None:
+    without_python = ["sh", "-c", "mv /usr/bin/python3 /usr/bin/python3.away; exec sleep infinity"]
+    pods.create("a", "b", wait=False)
+    pods.create("bare", wait=False, container={"command": without_python})
+    configs = Configs(runs, tmp_path)
+    deleted = configs.of_account("deleted", ("get,list", "pods"))
+    runs.cluster.kubectl("delete", "serviceaccount", "deleted", namespace=runs.namespace)
+    pods.wait_ready("a", "b", "bare")
+    faulty = {
+        "API server away": ("kube-unreachable", configs.write("away", {"server": "https://127.0.0.1:9"})),
+        "name of the API server that does not resolve": (
+            "kube-unreachable",
+            configs.write("name", {"server": "https://no-such-host.invalid:6443"}),
+        ),
+        "certificate authority of another cluster": (
+            "kube-certificate",
+            configs.write("authority", {"certificate-authority-data": configs.other_authority()}),
+        ),
+        "token of an account that was deleted": ("kube-token-expired", configs.write("token", user=deleted)),
+        "account without the right to list pods": (
+            "kube-forbidden",
+            configs.write("none", user=configs.of_account("none")),
+        ),
+        "account without the right to kubectl exec": (
+            "kube-forbidden",
+            configs.write("looks", user=configs.of_account("looks", ("get,list", "pods"))),
+        ),
+        "kubeconfig missing": ("kube-config", "/no/such/file"),
+    }
+    authority = pathlib.Path(runs.cluster.kubeconfig).parent / "var/node/pki"
+    # Clusters of others keep that to themselves.
+    if (authority / "ca.key").exists():
+        expired = configs.write("certificate", user=configs.expired_certificate(authority))
+        faulty["client certificate expired"] = ("kube-token-expired", expired)
+    names = {"worker_pods_names": ["a", "b"], "worker_pods_timeout": 10}
+    calls = {
+        words: lambda path=path: runs.play(**names, gpufabric_kubeconfig=path) for words, (_id, path) in faulty.items()
+    }
+    calls["context"] = lambda: runs.play(**names, gpufabric_kube_context="nowhere")
+    calls["kubectl"] = lambda: runs.within({"PATH": without_kubectl(runs, tmp_path / "bin")}).play(**names)
+    calls["python"] = lambda: runs.play(worker_pods_names=["a", "bare"], worker_pods_timeout=10)
+    calls["healthy"] = lambda: runs.play(**names)
+    played = at_once(calls)
+    for words, (identity, _path) in faulty.items():
+        faults.fault(words, told(played[words]), identity, None, "worker_pods", "the controller")
+    faults.fault(
+        "context missing in the kubeconfig",
+        told(played["context"]),
+        "kube-config",
+        None,
+        "worker_pods",
+        "the controller",
+    )
+    faults.fault("kubectl missing", told(played["kubectl"]), "kubectl-missing", None, "worker_pods", "the controller")
+    faults.fault("no Python in the pod", told(played["python"]), "interpreter-missing", "bare", "worker_pods")
+    assert played["healthy"].returncode == 0, played["healthy"].output
+    problems = [entry for result in runs.results() for entry in result["problems"]]
+    faults.healthy("playbook kubernetes on pods that exist", problems, "worker_pods")
+
+
+def test_pods_lost_in_the_middle_of_a_run(runs: Runs, pods: t.Any, relay: t.Any, faults: t.Any) -> None:
+    """All in one run: whoever goes first ends it, and the play gets to know of it when the others have gone, too."""
+    playing_runs = runs.within(relay.environment)
+    then = "while ! test -e /tmp/go; do sleep 0.1; done; "
+    pods.create("a", "deleted", "evicted", wait=False)
+    pods.create("ended", wait=False, container={"command": ["sh", "-c", f"{then} exit 7"]})
+    memory = {"resources": {"limits": {"memory": "400Mi"}}}
+    much = f"{then} exec python3 -c 'b\"x\" * (1 << 30)'"
+    pods.create("memory", wait=False, container={"command": ["sh", "-c", much], **memory})
+    names = ["a", "deleted", "evicted", "ended", "memory"]
+    pods.wait_ready(*names)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        playing = pool.submit(
+            playing_runs.play, worker_pods_names=names, nccl_benchmark_max_bytes="1M", nccl_benchmark_iterations=1000000
+        )
+        wait(lambda: runs.has("a", "test -s /run/gpufabric/default/mpi/points/1/stdout") or playing.done(), 600)
+        assert not playing.done(), playing.result().output
+        eviction = {
+            "apiVersion": "policy/v1beta1" if _is_old(runs) else "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": "evicted", "namespace": runs.namespace},
+        }
+        path = f"/api/v1/namespaces/{runs.namespace}/pods/evicted/eviction"
+        relay.down()
+        at_once(
+            {
+                "ended": lambda: runs.shell("ended", "touch /tmp/go"),
+                "memory": lambda: runs.shell("memory", "touch /tmp/go"),
+                "deleted": lambda: runs.cluster.kubectl(
+                    "delete", "pod", "deleted", "--wait=false", namespace=runs.namespace
+                ),
+                "evicted": lambda: runs.cluster.kubectl(
+                    "create", "--raw", path, "--filename=-", stdin=json.dumps(eviction)
+                ),
+            }
+        )
+        wait(lambda: _running_as_before(runs) == {"a"}, left=lambda: _running_as_before(runs))
+        relay.up()
+        played = playing.result()
+    problems = told(played)
+    when = "in the middle of a run"
+    faults.fault(f"pod deleted {when}", problems, "pod-lost", "deleted", "worker_pods")
+    faults.fault(f"pod evicted by the API {when}", problems, "pod-lost", "evicted", "worker_pods")
+    faults.fault(f"first process of the pod ended {when}", problems, "pod-restarted", "ended", "worker_pods")
+    faults.fault(f"more memory than its limit {when}", problems, "oom-killed", "memory", "worker_pods")
+
+
+def _running_as_before(runs: Runs) -> set[str]:
+    """The pods that nothing has happened to."""
+    return {
+        pod["metadata"]["name"]
+        for pod in runs.cluster.get("pods", namespace=runs.namespace)["items"]
+        if "deletionTimestamp" not in pod["metadata"]
+        and all(
+            "running" in status["state"] and status["restartCount"] == 0
+            for status in pod["status"]["containerStatuses"]
+        )
+    }
+
+
+def _is_old(runs: Runs) -> bool:
+    """Whether the cluster has only the first version of the eviction API."""
+    version = json.loads(runs.cluster.kubectl("version", "--output=json").stdout)["serverVersion"]
+    return int(version["minor"].rstrip("+")) < 22
+
+
+@pytest.fixture
+def jobs(cluster_player: t.Any, cluster: t.Any, namespace: str, tmp_path: pathlib.Path) -> t.Callable[[str], JobRuns]:
+    """Runs of the playbook mpijob, each with its own report."""
+    return lambda name: JobRuns(cluster_player, cluster, namespace, tmp_path / name)
+
+
+def test_mpijobs(
+    jobs: t.Any, runs: Runs, cluster: t.Any, namespace: str, operator: t.Any, relay: t.Any, faults: t.Any
+) -> None:
+    own = {"mpijob_ssh_port": 2222, "mpijob_replicas": 1}
+    worker = "exec bash /gpufabric/mpijob-pod worker"
+    made = {
+        "daemon": (
+            "Open MPI's daemon missing in the workers",
+            "daemon-missing",
+            "gpufabric-daemon-worker-0",
+            {**own, "mpijob_command": ["sh", "-c", f"rm /usr/bin/orted; {worker}"]},
+        ),
+        "sshd": (
+            "no sshd in the workers",
+            "pod-not-ready",
+            "gpufabric-sshd-worker-0",
+            {**own, "mpijob_command": ["sleep", "infinity"], "mpijob_start_timeout": 25},
+        ),
+        "hostfile": (
+            "hostfile with fewer workers than were asked for",
+            "launcher-hostfile",
+            None,
+            {**own, "mpijob_env": {"GPUFABRIC_WORKERS": "5"}},
+        ),
+        "deleted": ("job deleted while it runs", "mpijob-deleted", None, {**own, "nccl_benchmark_iterations": 1000000}),
+    }  # fmt: skip
+
+    def delete() -> None:
+        launcher = ["--selector=job-name=gpufabric-deleted-launcher", "--field-selector=status.phase=Running"]
+        wait(lambda: cluster.get("pods", *launcher, namespace=namespace)["items"] != [], 600)
+        cluster.kubectl("delete", "mpijob", "gpufabric-deleted", "--wait=false", namespace=namespace)
+
+    def let_it_start() -> None:
+        wait(lambda: relay.has_heard(*LOOKED), 600)
+        relay.down()
+        wait(lambda: runs.states().get("gpufabric-sshd-worker-0") == "running", left=runs.states)
+        relay.up()
+
+    calls = {
+        name: lambda name=name, variables=variables: jobs(name)(gpufabric_run_id=name, **variables)
+        for name, (_words, _identity, _host, variables) in made.items()
+    }
+    calls["sshd"] = lambda: jobs("sshd").through(relay)(gpufabric_run_id="sshd", **made["sshd"][3])
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        others = [pool.submit(delete), pool.submit(let_it_start)]
+        at_once(calls)
+        for other in others:
+            other.result()
+    for name, (words, identity, host, _variables) in made.items():
+        faults.fault(
+            words, jobs(name).problems(), identity, host, "mpijob", "the launcher" if host is None else "a worker"
+        )
+
+
+def test_a_job_that_is_suspended(jobs: t.Any, cluster: t.Any, mpijobs: t.Any, relay: t.Any, faults: t.Any) -> None:
+    run = jobs("suspended")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        playing = pool.submit(run.through(relay), mpijob_operator_timeout=15)
+        patch = [
+            "patch",
+            "mpijob",
+            "gpufabric-t1",
+            "--type=merge",
+            '--patch={"spec": {"runPolicy": {"suspend": true}}}',
+        ]
+        wait(lambda: relay.has_heard(*LOOKED) or playing.done(), 600)
+        relay.down()
+        cluster.kubectl(*patch, namespace=run.namespace)
+        relay.up()
+        played = playing.result()
+    assert played.returncode != 0
+    faults.fault("job suspended, as by a queue", run.problems(), "mpijob-suspended", None, "mpijob", "the cluster")
+
+
+def test_diagnosis_of_pods(
+    cluster: t.Any, cluster_player: t.Any, pods: t.Any, faults: t.Any, tmp_path: pathlib.Path
+) -> None:
+    memory = {"volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}]}
+    mounted = {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}
+    names = ["healthy-0", "healthy-1", "daemon", "sshd"]
+    pods.create(*names, wait=False, container=mounted, **memory)
+    pods.create("shm", wait=False)
+    pods.wait_ready(*names, "shm")
+    pods.exec("daemon", "mv", "/usr/bin/orted", "/usr/bin/orted.away")
+    pods.exec("sshd", "mv", "/usr/sbin/sshd", "/usr/sbin/sshd.away")
+    pods.exec("shm", "dd", "if=/dev/zero", "of=/dev/shm/left", "bs=1M", "count=60")
+
+    def diagnose(*hosts: str) -> list[dict[str, t.Any]]:
+        variables = {
+            "ansible_connection": "kubernetes.core.kubectl",
+            "ansible_kubectl_namespace": pods.namespace,
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "gpufabric_control_interface": "eth0",
+            "preflight_report_dir": str(tmp_path),
+        }
+        inventory = tmp_path / "inventory.yml"
+        group = {"vars": variables, "hosts": {host: {"ansible_kubectl_pod": host} for host in hosts}}
+        inventory.write_text(yaml.safe_dump({"all": group}))
+        played = cluster_player.playbook("gpufabric.nccl.diagnose", "-i", str(inventory))
+        document = json.loads((tmp_path / "diagnosis.json").read_text())
+        assert (played.returncode == 0) is document["ok"], played.output
+        return document["problems"]
+
+    faults.healthy("playbook diagnose on pods", diagnose("healthy-0", "healthy-1"), "diagnose")
+    problems = diagnose("healthy-0", *names[2:], "shm", "nobody")
+    faults.fault("Open MPI's daemon missing", problems, "daemon-missing", "daemon", "diagnose")
+    faults.fault("sshd missing in the image", problems, "openssh-missing", "sshd", "diagnose")
+    faults.fault("/dev/shm of 64 MiB full", problems, "shm-full", "shm", "diagnose")
+    faults.fault("pod of the inventory that is not there", problems, "pod-missing", "nobody", "diagnose")
+    assert [entry for entry in problems if entry["host"] == "healthy-0"] == []

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Finding the bad machine among pods, and the marks on their nodes. Whether pods are good is decided by the limit alone."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing as t
+
+import pytest
+from pod_runs import REMAINS, Runs
+
+KEY = "gpufabric.nccl/test"
+#: Of one node, in GB/s: more than any has, and less.
+ALL_ARE_BAD = {"isolate_mode": "nodes", "isolate_inside_limit": 1e6}
+ALL_ARE_GOOD = {"isolate_limit": 1e-6, "isolate_inside_limit": 1e-6}
+#: A taint that keeps no pod of other tests from the node.
+TAINT = {"isolate_mark": "taint", "isolate_mark_key": KEY, "isolate_mark_effect": "PreferNoSchedule"}
+LABEL = {"isolate_mark": "label", "isolate_mark_key": KEY}
+
+
+@pytest.fixture
+def isolate(runs: Runs, cluster_player: t.Any) -> t.Callable[..., t.Any]:
+    """Runs the playbook over pods."""
+
+    def play(**variables: t.Any) -> t.Any:
+        settings = {
+            "gpufabric_worker_pods": True,
+            "gpufabric_namespace": runs.namespace,
+            "worker_pods_gpus": 0,
+            "worker_pods_image": runs.cluster.image,
+            "worker_pods_shm_size": "64Mi",
+            "worker_pods_timeout": 300,
+            "isolate_min_bytes": "64K",
+            "isolate_iterations": 2,
+            "isolate_warmup_iterations": 1,
+            "report_dir": str(runs.directory / "report"),
+        }
+        played = cluster_player.playbook("gpufabric.nccl.isolate", **{**settings, **variables})
+        assert played.returncode == 0, played.output
+        return played
+
+    return play
+
+
+def verdicts(directory: pathlib.Path) -> dict[str, str]:
+    found = json.loads((directory / "report/isolation.json").read_text())
+    return {entry["node"]: entry["verdict"] for entry in found["nodes"]}
+
+
+def test_created_pods_are_gone_afterwards_and_no_node_is_marked(isolate, runs):
+    def marks() -> list[tuple[dict[str, str], list[dict[str, str]]]]:
+        """Without those that the test below makes beside this one."""
+        return [
+            (
+                {key: value for key, value in node["metadata"]["labels"].items() if key != KEY},
+                [taint for taint in node["spec"].get("taints", []) if taint["key"] != KEY],
+            )
+            for node in runs.cluster.get("nodes")["items"]
+        ]
+
+    before = marks()
+    played = isolate(worker_pods_replicas=3, **ALL_ARE_GOOD)
+    assert verdicts(runs.directory) == {f"gpufabric-isolate-{number}": "good" for number in range(3)}
+    assert "Round 1: 3 nodes alone, all fast" in played.output and "Round 2: 1 pair, all fast" in played.output
+    assert runs.ours() == []
+    assert marks() == before
+
+
+def test_nodes_are_marked_and_lose_the_mark_when_they_are_good_again(isolate, runs, pods):
+    names = ["a", "b"]
+    (pod, _other) = pods.create(*names)
+    node = pod["spec"]["nodeName"]
+
+    def marks() -> tuple[list[dict[str, str]], str | None]:
+        found = runs.cluster.get("node", node)
+        taints = [taint for taint in found["spec"].get("taints", []) if taint["key"] == KEY]
+        return taints, found["metadata"]["labels"].get(KEY)
+
+    adopted = {"worker_pods_names": ",".join(names)}
+    try:
+        played = isolate(**adopted, **ALL_ARE_BAD, **TAINT)
+        assert verdicts(runs.directory) == dict.fromkeys(names, "bad")
+        assert f"taint {KEY}=bad: set on {node}, removed from no node." in played.output
+        assert marks() == ([{"key": KEY, "value": "bad", "effect": "PreferNoSchedule"}], None)
+        isolate(**adopted, **ALL_ARE_BAD, **LABEL)
+        assert marks()[1] == "bad"
+        # Where it is good, the mark of the kind that is asked for goes.
+        isolate(**adopted, **ALL_ARE_GOOD, isolate_mode="nodes", **TAINT)
+        assert verdicts(runs.directory) == dict.fromkeys(names, "good")
+        assert marks() == ([], "bad")
+        isolate(**adopted, **ALL_ARE_GOOD, isolate_mode="nodes", **LABEL)
+        assert marks() == ([], None)
+        assert {name: runs.shell(name, REMAINS) for name in names} == dict.fromkeys(names, "")
+    finally:
+        runs.cluster.kubectl("label", "node", node, f"{KEY}-", check=False)
+        runs.cluster.kubectl("taint", "node", node, f"{KEY}-", check=False)

@@ -1,0 +1,74 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.action.pods_ready import ActionModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import Unanswered
+
+DEFAULTS = {"label_selector": None, "names": ["p-0"], "stateful_set": None, "count": None, "container": None}
+
+
+class Looks(ActionModule):
+    """Looks at one pod that is as it is said to be, look by look, and answers none but the last call."""
+
+    def __init__(self, pods, timeout=60, identity="kube-exec-failed"):
+        self._pods = iter(pods)
+        self._given = {**DEFAULTS, "namespace": "n", "interpreter": "/python", "timeout": timeout, "interval": 0}
+        self._identity = identity
+        self.calls = 0
+
+    def validate_argument_spec(self, *_what, **_more):
+        return None, self._given
+
+    def prepare(self, *_what):
+        pass
+
+    def show(self, _text):
+        pass
+
+    def ask(self, kind, **_arguments):
+        return [next(self._pods)] if kind == "Pod" else []
+
+    def crash_logs(self, _pods):
+        return {}
+
+    def _check_interpreter(self, pods):
+        self.calls += 1
+        if pods[0]["restarts"] < 2:
+            raise Unanswered({"problems": [problem(self._identity, "p-0").as_dict()]})
+
+
+def pod(restarts=0, ready="True"):
+    return {
+        "metadata": {"name": "p-0", "uid": "1"},
+        "spec": {"containers": [{"name": "worker"}]},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": ready}],
+            "containerStatuses": [{"name": "worker", "restartCount": restarts, "state": {"running": {}}}],
+        },
+    }
+
+
+def test_pods_that_were_ready_for_a_moment_are_waited_for():
+    looks = Looks([pod(), pod(ready="False"), pod(1), pod(2)])
+    assert looks.act(None)["pods"][0]["restarts"] == 2
+
+
+def test_pods_that_stay_ready_and_start_no_program_end_it():
+    looks = Looks([pod(), pod(), pod(2)])
+    with pytest.raises(Unanswered):
+        looks.act(None)
+    assert looks.calls == 2
+
+
+@pytest.mark.parametrize("case", [{"timeout": -1}, {"identity": "interpreter-missing"}, {"identity": "kube-forbidden"}])
+def test_what_a_second_look_would_not_change_ends_it_at_once(case):
+    looks = Looks([pod(), pod(2)], **case)
+    with pytest.raises(Unanswered):
+        looks.act(None)
+    assert looks.calls == 1

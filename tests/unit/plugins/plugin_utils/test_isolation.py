@@ -1,0 +1,256 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
+
+jsonschema = pytest.importorskip("jsonschema")
+
+SCHEMA = pathlib.Path(__file__).parents[4] / "docs/schemas/isolation-v1.schema.json"
+TEXT = (pathlib.Path(__file__).parents[2] / "fixtures" / "all_reduce_perf.txt").read_text(encoding="utf-8")
+SETTINGS = {
+    "mode": "adaptive",
+    "inside": "all",
+    "screens": "2",
+    "limit": None,
+    "inside_limit": None,
+    "tolerance_percent": 15,
+    "domains": {},
+    "backend": "cpu",
+    "collective": "all_reduce",
+    "min_bytes": "1M",
+    "max_bytes": "1M",
+    "iterations": 5,
+    "warmup_iterations": 1,
+    "check": True,
+    "extra_args": [],
+    "env": {},
+    "timeout": 60,
+    "startup_timeout": 60,
+}
+
+
+def parsed():
+    return parse_results(TEXT.splitlines())
+
+
+def info(number):
+    """What mpi_node_info returns of a node, as far as it counts here."""
+    address = {"name": "eth0", "addresses": [f"10.0.0.{number}/24"]}
+    return {
+        "node": {
+            "interfaces": [address],
+            "data": None,
+            "gpus": {"count": 0},
+            "benchmarks": None,
+            "mpi": {
+                "implementation": "openmpi",
+                "vendor": "openmpi",
+                "version": "4.1.4",
+                "prefix": "/usr",
+                "mpirun": "/usr/bin/mpirun",
+            },
+            "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1", "numpy": "1.2"},
+        }
+    }
+
+
+def sshd(number):
+    keys = {
+        "port": 1,
+        "user": "root",
+        "host_public_keys": [],
+        "client_public_key": "",
+        "run_dir": "/run/x",
+        "hostname": "h",
+    }
+    return {**keys, "address": f"10.0.0.{number}"}
+
+
+def steps(count, **failed):
+    names = [f"g{number}" for number in range(1, count + 1)]
+    results = {
+        "info": {name: info(number) for number, name in enumerate(names, 1)},
+        "sshd": {name: sshd(number) for number, name in enumerate(names, 1)},
+        "mesh": {name: {"ssh_config": "/x"} for name in names},
+    }
+    for name, step in failed.items():
+        results[step][name] = {"msg": "it is\non fire", "unreachable": True}
+    return results
+
+
+def begun(count=4, before="", settings=None, **failed):
+    return _isolation.search(steps(count, **failed), {**SETTINGS, **(settings or {})}, before)
+
+
+def outcome(**changes):
+    point = {"status": "finished", "exit_status": 0, "problems": [], "stdout_path": "/x/1/stdout", "duration": 1.0}
+    return {"points": [{**point, "results": parsed(), "unread": None, **changes}]}
+
+
+def failure(identity, host):
+    problem = {"id": identity, "severity": "error", "host": host, "cause": "No.", "cure": "Yes.", "evidence": ""}
+    return outcome(status="failed", exit_status=1, results=[], problems=[problem])
+
+
+def played(search, special=None):
+    """A round in which all groups do the same, but for those of some launchers."""
+    results = {launcher: [{}, outcome()] for launcher in search["runs"]}
+    return _isolation.observed(search, {**results, **(special or {})})
+
+
+def test_a_search_runs_two_ranks_of_the_cpu_program_alone_and_one_on_each_of_several():
+    search = begun()
+    assert search["said"].endswith(" To run now: 4 nodes alone.")
+    assert search["runs"]["g2"]["hosts"] == [{"name": "g2", "address": "10.0.0.2", "slots": 2}]
+    assert search["runs"]["g2"]["points"][0]["id"] == "round-1"
+    after = played(search)
+    assert after["said"] == "Round 1: 4 nodes alone, all fast"
+    assert {(host["name"], host["slots"]) for run in after["runs"].values() for host in run["hosts"]} == {
+        (f"g{number}", 1) for number in range(1, 5)
+    }
+
+
+def test_the_value_is_told_by_time_and_of_one_rank_not_by_the_bus():
+    # 64 MiB in 2096.28 us with 8 ranks.
+    (document,) = copy.deepcopy(parsed())
+    row = max(document["rows"], key=lambda row: row["out_of_place"]["busbw"])
+    algbw = row["size"] / row["out_of_place"]["time_us"] / 1e3
+    document["rows"] = [row]
+    values = []
+    for ranks in (8, 1):
+        one = {**document, "rank_count": ranks}
+        search = _isolation.observed(begun(1), {"g1": [outcome(results=[one])]})
+        values.append(search["document"]["state"]["tests"][0]["value"])
+    assert values == [pytest.approx(algbw * 2 * 7 / 8), pytest.approx(algbw)]
+
+
+@pytest.mark.parametrize(
+    ("result", "unreachable", "reason"),
+    [
+        # The task on the launcher failed: nothing can be run from it.
+        ({"msg": "no route to\nhost", "unreachable": True}, ["g1"], "no route to host"),
+        (failure("connect-refused", "10.0.0.2"), ["g2"], "g2: No."),
+        # None can be reached: the launcher may be the reason.
+        (failure("connect-refused", "10.0.0.1"), [], "g1: No."),
+        (failure("launcher-lost", None), ["g1"], "No."),
+        # It was reached, and failed there.
+        (failure("rank-crashed", "10.0.0.2"), [], "g2: No."),
+        (
+            outcome(results=[{**parsed()[0], "problems": failure("wrong-values", None)["points"][0]["problems"]}]),
+            [],
+            "No.",
+        ),
+        (outcome(results=[{**parsed()[0], "rows": []}]), [], "it has no result"),
+    ],
+)
+def test_what_fails_has_its_reason_and_names_who_cannot_be_reached(result, unreachable, reason):
+    search = begun(9, settings={"inside": "none", "screens": 1})
+    assert search["runs"]["g1"]["nodes"] == ["g1", "g2", "g3"]
+    search = played(search, {"g1": [{}, result]})
+    test = search["document"]["state"]["tests"][0]
+    assert (test["value"], test["unreachable"], test["reason"]) == (None, unreachable, reason)
+    assert "1 failed (g1, g2, g3)" in search["said"]
+
+
+def test_where_no_other_can_be_reached_the_launcher_may_be_the_reason():
+    problems = [failure("connect-refused", f"10.0.0.{number}")["points"][0]["problems"][0] for number in (2, 3)]
+    search = begun(9, settings={"inside": "none"})
+    search = played(search, {"g1": [outcome(status="failed", results=[], problems=problems)]})
+    assert search["document"]["state"]["tests"][0]["unreachable"] == []
+
+
+def test_hosts_on_which_a_step_failed_are_told_and_left_out():
+    search = begun(6, g2="info", g3="sshd", g5="mesh")
+    assert set(search["runs"]) == {"g1", "g4", "g6"}
+    lost = {e["node"]: e["evidence"] for e in search["document"]["nodes"] if e["verdict"] == "unreachable"}
+    assert lost == {name: ["it is on fire"] for name in ("g2", "g3", "g5")}
+    nobody = begun(2, g1="info", g2="info")
+    assert nobody["document"]["complete"] and nobody["runs"] == {}
+    assert _isolation.report(nobody["document"])["results"] == []
+
+
+def test_a_search_is_taken_up_with_the_same_hosts_and_settings_only():
+    first = played(begun())
+    text = json.dumps(first["document"])
+    again = begun(before=text, settings={"timeout": 99}, g4="info")
+    assert again["resumed"] and "Taken up after round 1" in again["said"]
+    assert again["document"]["state"]["tests"] == first["document"]["state"]["tests"]
+    assert again["document"]["nodes"][3]["verdict"] == "unreachable"
+    assert not begun(before=text, settings={"max_bytes": "2M"})["resumed"]
+    assert not begun(5, before=text)["resumed"]
+    assert not begun(before='{"schema": "other"}')["resumed"]
+    search = first
+    while search["runs"]:
+        search = played(search)
+    assert search["document"]["complete"] and not begun(before=json.dumps(search["document"]))["resumed"]
+    with pytest.raises(GpufabricError, match=r"^isolation\.json of an earlier search is not JSON: .*; remove it$"):
+        begun(before="{")
+
+
+def test_the_report_has_what_is_bad_as_problems():
+    search = begun(3)
+    slow = copy.deepcopy(parsed())
+    for row in slow[0]["rows"]:
+        row["out_of_place"]["time_us"] *= 10
+    while search["runs"]:
+        search = played(search, {"g2": [outcome(results=slow)]} if "g2" in search["runs"] else None)
+    report = _isolation.report(search["document"])
+    jsonschema.validate(json.loads(json.dumps(search["document"])), json.loads(SCHEMA.read_text()))
+    (document,) = report["results"]
+    assert document["verdict"] == "fail" and document["collective"] == "all_reduce"
+    assert [(entry["id"], entry["host"]) for entry in document["problems"]] == [("node-slow-inside", "g2")]
+    assert set(report["isolation"]) >= {"nodes", "pairs", "limit"} and "state" not in report["isolation"]
+    lines = report["table"].splitlines()
+    assert lines[0] == "3 nodes, 4 rounds, 6 tests: 2 good, 1 bad"
+    assert lines[2].split() == ["node", "verdict", "where", "evidence"]
+    assert lines[5].startswith("g2    bad      inside  alone: ")
+    assert lines[-1] == "Without those that are not good: --limit 'all:!g2'"
+
+
+def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
+    verdicts = {"a": "bad", "b": "good", "c": "good", "d": "suspect", "e": "good"}
+    document = {"nodes": [{"node": name, "verdict": verdict} for name, verdict in verdicts.items()]}
+    places = {"a": "n1", "b": "n1", "c": "n2", "d": "n3", "e": None, "other": "n4"}
+    pods = [{"metadata": {"name": name}, "spec": {"nodeName": node} if node else {}} for name, node in places.items()]
+
+    def node(name, labels=None, taints=None):
+        return {"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}}
+
+    nodes = [
+        node("n1", {"k": "bad"}, [{"key": "k"}]),
+        node("n2", {"k": "bad"}, [{"key": "k"}]),
+        node("n3", {"k": "bad"}),
+        node("n4", {"k": "bad"}),
+    ]
+
+    def marks(kind, key="k", verdicts=("bad",)):
+        return _isolation.marks(document, pods, nodes, {"kind": kind, "key": key, "verdicts": list(verdicts)})
+
+    assert marks("label") == marks("taint") == {"present": ["n1"], "absent": ["n2"]}
+    assert marks("label", key="x") == {"present": ["n1"], "absent": []}
+    assert marks("taint", verdicts=["bad", "suspect"])["present"] == ["n1", "n3"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"screens": "some"}, "isolate_screens: 'some' is not allowed; allowed: 1 or more, or all"),
+        ({"tolerance_percent": "many"}, "isolate_tolerance_percent: 'many' is not allowed; allowed: a number"),
+        ({"min_bytes": "x"}, "isolate_min_bytes: 'x' is not allowed"),
+        ({"iterations": "0"}, "isolate_iterations: '0' is not allowed; allowed: 1 or more"),
+    ],
+)
+def test_settings_are_called_as_the_role_has_them(settings, message):
+    with pytest.raises(GpufabricError) as caught:
+        _isolation.check(steps(2)["info"], {**SETTINGS, **settings})
+    assert str(caught.value).startswith(message)
