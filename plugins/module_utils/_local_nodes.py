@@ -122,12 +122,14 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Container:
-    """One container that podman knows, of any run."""
+    """One container that podman knows, of any run. ``pid``: of its first process, 0 where podman knows none."""
 
     name: str
     run_id: str
     spec: str
     state: str
+    identifier: str
+    pid: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,9 +249,22 @@ def parse_containers(text: str) -> list[Container]:
             run_id=(entry.get("Labels") or {}).get(RUN_LABEL, ""),
             spec=(entry.get("Labels") or {}).get(SPEC_LABEL, ""),
             state=entry["State"],
+            identifier=entry["Id"],
+            pid=entry.get("Pid") or 0,
         )
         for entry in json.loads(text or "[]")
     ]
+
+
+def observed(container: Container, mounts: str | None) -> Container:
+    """The container as it is, where podman was not told of its end: what would have told it was killed too.
+
+    ``mounts``: the text of /proc/PID/mountinfo; None where that process is gone. Podman mounts files of a container,
+    such as /etc/hosts, from a directory with its identifier: by that its process is told from a later one of that id.
+    """
+    if container.state != "running" or (mounts is not None and container.identifier in mounts):
+        return container
+    return dataclasses.replace(container, state="ended, unknown to podman")
 
 
 def plan_changes(wanted: t.Mapping[str, str | None], existing: t.Sequence[Container]) -> Plan:
@@ -501,7 +516,8 @@ class LocalNodes:
 
     def _containers(self, podman: str, of_all_runs: bool = False) -> list[Container]:
         label = RUN_LABEL if of_all_runs else f"{RUN_LABEL}={self.run_id}"
-        return parse_containers(call([podman, "ps", "--all", "--filter", f"label={label}", "--format", "json"]))
+        known = parse_containers(call([podman, "ps", "--all", "--filter", f"label={label}", "--format", "json"]))
+        return [observed(one, _mounts(one.pid)) for one in known]
 
     def _remove_containers(self, podman: str, names: t.Sequence[str]) -> None:
         if names:
@@ -613,6 +629,15 @@ class LocalNodes:
             inventory_path(self.state_dir),
         ]
         return [path for path in paths if os.path.lexists(path)]
+
+
+def _mounts(pid: int) -> str | None:
+    """What a process sees mounted; None where there is none of that id, or it has ended."""
+    try:
+        with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None
 
 
 def make_directory(path: str) -> None:

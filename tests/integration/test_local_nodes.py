@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+import signal
 import subprocess
 
 import pytest
@@ -39,6 +42,23 @@ def containers(*options):
     return sorted(subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.split())
 
 
+def ended(pid):
+    """Whether a process is gone, or waits for its parent to know."""
+    try:
+        return not pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def kill_with_its_monitor(container):
+    """End a container without podman's knowledge."""
+    argv = ["podman", "inspect", "--format", "{{.State.ConmonPid}} {{.State.Pid}}", container]
+    pids = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    for pid in map(int, pids):
+        os.kill(pid, signal.SIGKILL)
+    wait(lambda: all(map(ended, pids)))
+
+
 def predicted(role, tasks_from, **changes):
     """Run a part of the role in check mode, for real and again; what the module returned of the real run."""
     check, run, again = (role(tasks_from, *options, **changes) for options in (("--check",), (), ()))
@@ -63,8 +83,15 @@ def test_nodes_are_started_mended_added_and_removed_as_predicted(role):
     assert predicted(role, "main")["started"] == ["g2"]
     assert predicted(role, "main", local_nodes_count=3)["started"] == ["g3"]
 
+    # As where all processes of a session are killed at once: podman is not told.
+    kill_with_its_monitor(f"gpufabric-{RUN_ID}-g2")
+    assert containers() == [f"gpufabric-{RUN_ID}-{name}" for name in ("g1", "g2", "g3")]
+    result = predicted(role, "main", local_nodes_count=3)
+    assert result["started"] == ["g2"] and "g2: ended, unknown to podman" in result["diff"]["before"]
+
+    kill_with_its_monitor(f"gpufabric-{RUN_ID}-g3")
     assert predicted(role, "teardown")["changed"]
-    assert containers() == []
+    assert containers("--all") == []
 
 
 def test_bad_input_is_one_line_and_starts_nothing(role):

@@ -24,6 +24,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._local_nodes import
     missing_controllers,
     node_options,
     node_spec,
+    observed,
     parse_containers,
     parse_podman_version,
     plan_changes,
@@ -139,7 +140,7 @@ def test_a_spec_changes_with_options_and_keys_only():
 
 
 def _container(name: str, spec: str = "s", state: str = "running") -> Container:
-    return Container(f"gpufabric-r1-{name}", "r1", spec, state)
+    return Container(f"gpufabric-r1-{name}", "r1", spec, state, f"id-of-{name}", 7)
 
 
 def _names(containers: tuple[str, ...]) -> str:
@@ -183,12 +184,26 @@ def test_parse_containers():
             "Names": ["gpufabric-r1-g1"],
             "Labels": {"gpufabric.run": "r1", "gpufabric.spec": "s"},
             "State": "running",
-            "Pid": 1,
+            "Id": "id-of-g1",
+            "Pid": 7,
         },
-        {"Names": ["other"], "Labels": None, "State": "exited"},
+        {"Names": ["other"], "Labels": None, "State": "exited", "Id": "1f"},
     ]
-    assert parse_containers(json.dumps(entries)) == [_container("g1"), Container("other", "", "", "exited")]
+    assert parse_containers(json.dumps(entries)) == [_container("g1"), Container("other", "", "", "exited", "1f", 0)]
     assert parse_containers("[]") == parse_containers("") == []
+
+
+@pytest.mark.parametrize(
+    ("state", "mounts", "seen"),
+    [
+        ("running", "1 0 0:1 /containers/id-of-g1/userdata/hosts /etc/hosts", "running"),
+        ("running", "1 0 0:1 /containers/id-of-g2/userdata/hosts /etc/hosts", "ended, unknown to podman"),
+        ("running", None, "ended, unknown to podman"),
+        ("exited", None, "exited"),
+    ],
+)
+def test_a_container_whose_process_is_gone_does_not_run(state, mounts, seen):
+    assert observed(_container("g1", state=state), mounts) == _container("g1", state=seen)
 
 
 def test_known_hosts_pin_the_key_without_its_comment():
