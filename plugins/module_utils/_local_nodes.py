@@ -53,6 +53,8 @@ _FIRST_HOST = 10
 _CGROUP_ROOT = "/sys/fs/cgroup"
 # Soft and hard: what sshd and mpirun need; crun does not start a container above this machine's own hard limit.
 _LIMITS = {"nofile": (1024, 4096), "nproc": (4096, 8192)}
+# Seconds in which podman's DNS learns of a node, also on a busy machine.
+_NAMES_PATIENCE = 5
 _PODMAN_PACKAGES = "packages on Debian and Ubuntu: podman crun netavark aardvark-dns"
 
 _PREFIX = re.compile(r"[a-z][a-z0-9]{0,29}\Z")
@@ -231,6 +233,12 @@ def limit_options(hard_limits: t.Mapping[str, int]) -> list[str]:
         soft, most = wanted if hard < 0 else (min(wanted[0], hard), min(wanted[1], hard))
         options.append(f"--ulimit={name}={soft}:{most}")
     return options
+
+
+def this_machines_limits() -> list[str]:
+    """The ``--ulimit`` options of a container on this machine."""
+    hard = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
+    return limit_options({name: resource.getrlimit(number)[1] for name, number in hard.items()})
 
 
 def node_spec(options: t.Sequence[str], host_key: str | None, client_key: str | None) -> str | None:
@@ -572,12 +580,7 @@ class LocalNodes:
         return bool(stale)
 
     def _start(self, podman: str, sshd: str, settings: Settings, nodes: t.Sequence[Node]) -> None:
-        limits = limit_options(
-            {
-                "nofile": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
-                "nproc": resource.getrlimit(resource.RLIMIT_NPROC)[1],
-            }
-        )
+        limits = this_machines_limits()
         specs = self._specs(settings, nodes)
         command = ["--rootfs", "/:O", "/bin/sh", "-c", _INIT, sshd, "-D", "-e", "-f", f"{NODE_DIR}/sshd_config"]
 
@@ -595,16 +598,35 @@ class LocalNodes:
         deadline = time.monotonic() + settings.timeout
         argv = [podman, "exec", nodes[0].container, "getent", "hosts", *(node.name for node in nodes)]
         while True:
-            try:
-                call(argv)
-                return
-            except NodeError as error:
-                if time.monotonic() > deadline:
-                    raise NodeError(
-                        f"names of nodes do not resolve on the network {settings.control_network} after"
-                        f" {settings.timeout:g} s; it needs podman's DNS ({_PODMAN_PACKAGES})"
-                    ) from error
-            time.sleep(0.1)
+            patience = time.monotonic() + _NAMES_PATIENCE
+            while time.monotonic() < patience:
+                try:
+                    call(argv)
+                    return
+                except NodeError as error:
+                    if time.monotonic() > deadline:
+                        raise NodeError(
+                            f"names of nodes do not resolve on the network {settings.control_network} after"
+                            f" {settings.timeout:g} s; it needs podman's DNS ({_PODMAN_PACKAGES})"
+                        ) from error
+                time.sleep(0.1)
+            self._restart_names(podman, settings)
+
+    def _restart_names(self, podman: str, settings: Settings) -> None:
+        """Have podman start its DNS anew, which it does for a container only: one that has nothing else to do.
+
+        The DNS of older versions (aardvark-dns 1.4) ends where two containers start or end within milliseconds.
+        """
+        options = [
+            "--cgroups=disabled",
+            "--security-opt=label=disable",
+            f"--name={_container_prefix(self.run_id)}names",
+            f"--label={RUN_LABEL}={self.run_id}",
+            f"--network={settings.control_network}",
+        ]
+        with contextlib.suppress(NodeError):
+            # A second, so that its own start and end are apart.
+            call([podman, "run", "--rm", *options, *this_machines_limits(), "--rootfs", "/:O", "sleep", "1"])
 
     def _remove_node_files(self, kept: set[str]) -> None:
         """Remove the directories of all nodes but those kept."""
