@@ -42,21 +42,10 @@ def test_openmpi5_on_pods(runs, pods, openmpi5):
     prefix = openmpi5["gpufabric_mpi_prefix"]
     for name in names:
         with subprocess.Popen(["tar", "-c", "-C", prefix, "."], stdout=subprocess.PIPE) as tar:
-            unpack = f"mkdir -p {prefix} && tar -x -C {prefix}"
+            where = ["--kubeconfig", runs.cluster.kubeconfig, "--namespace", runs.namespace]
+            unpack = ["sh", "-c", f"mkdir -p {prefix} && tar -x -C {prefix}"]
             subprocess.run(
-                [
-                    runs.cluster.kubectl_path,
-                    "exec",
-                    "-i",
-                    name,
-                    "--namespace",
-                    runs.namespace,
-                    "--",
-                    "sh",
-                    "-c",
-                    unpack,
-                ],
-                env=runs.cluster.environment,
+                [runs.cluster.kubectl_path, *where, "exec", "-i", name, "--", *unpack],
                 stdin=tar.stdout,
                 check=True,
                 timeout=300,
