@@ -140,7 +140,8 @@ build: install ## build the collection, and use the built file from an empty pat
 
 .PHONY: integration
 integration: install ## real sshd and mpirun on local nodes
-	scripts/as-root pytest tests/integration --ignore tests/integration/kubernetes --numprocesses 3 --dist loadfile \
+	# A third of the time four cores wait where three files run beside each other.
+	scripts/as-root pytest tests/integration --ignore tests/integration/kubernetes --numprocesses 4 --dist loadfile \
 	  --junit-xml=build/junit/integration/integration.xml
 	scripts/render-fault-matrix --check "local nodes"
 
