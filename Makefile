@@ -8,8 +8,11 @@ SHELL := /bin/bash
 NODES ?= 4
 COLLECTIVES ?= all_reduce
 KEEP ?=
+# What costs least comes first. Of what is joined by "/", make test runs one, another one at each commit.
 CHECKS ?= lint-ansible lint-yaml lint-python lint-changelog lint-shell docs build \
-  sanity sanity-nodes units units-nodes integration kubernetes molecule molecule-kubernetes
+  sanity sanity-nodes units units-nodes demo molecule integration kubernetes molecule-kubernetes/fuzz/demo-kubernetes
+# all, none, or 2/6: the second of six parts.
+SLOW ?= none
 export NODES COLLECTIVES KEEP
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -31,12 +34,14 @@ help: ## list the targets and variables
 	@echo "  COLLECTIVES=all_reduce   demo, demo-kubernetes: what to run, separated by commas"
 	@echo "  KEEP=1                   demo, demo-kubernetes: leave all running, and say how to remove it"
 	@echo "  CHECKS='units docs'      test: only these checks, in this order"
+	@echo "  T=FILE K=WORD KEEP=1     one: the file of tests, those whose name has the word; leave its nodes for the next time"
+	@echo "  SLOW=none                integration, kubernetes: of the slow tests none, all, or a part such as 2/6"
 	@echo "  KUBECONFIG=FILE          kubernetes: a cluster of one's own, with GPUFABRIC_WORKER_IMAGE=IMAGE"
 	@echo "  GPUFABRIC_TESTBED=8      kubernetes, demo-kubernetes: number of their cluster, 0 to 9 (see tests/testbed)"
-	@echo "  CASES=1000000            fuzz: how many damaged outputs"
+	@echo "  CASES=100000             fuzz: how many damaged outputs"
 	@echo "  MEGABYTES=2000           bench-parser: size of the log"
 	@echo "  TRIALS=20                bench-isolation: how many clusters of each kind"
-	@echo "  GPUFABRIC_CORPUS=DIR     units: also read the benchmark outputs of one's own in DIR/nccl/*.log"
+	@echo "  GPUFABRIC_CORPUS=DIR     units: also read real outputs, those of benchmarks in DIR/nccl and of failures in DIR/fail"
 
 ## for users
 
@@ -73,9 +78,20 @@ demo-kubernetes-down: install ## remove the cluster that "make demo-kubernetes K
 
 ## checks: each ends with 0 when it passed; a line "skipped: REASON" in the output says what it left out
 
+.PHONY: quick
+quick: install lint-yaml lint-python lint-changelog lint-shell units-quick ## what to run while working: linters, units on one Python
+
+.PHONY: one
+one: install $(TREE) ## one test: make one T=tests/integration/test_free_port.py K=sshd
+	@scripts/one "$(T)" "$(K)"
+
 .PHONY: test
-test: install ## all checks, with a summary (also .ci/run)
+test: install ## all kinds of checks and a part of the slow tests, with a summary (also .ci/run)
 	@python scripts/test $(CHECKS)
+
+.PHONY: test-all
+test-all: install ## all checks with all slow tests, before a release
+	@python scripts/test --slow all --minutes 240 $(foreach check,$(CHECKS),$(subst /, ,$(check)))
 
 .PHONY: lint
 lint: lint-ansible lint-yaml lint-python lint-changelog lint-shell ## all linters
@@ -123,11 +139,16 @@ units: install browser ## ansible-test units
 units-nodes: install ## ansible-test units, on the oldest Python of nodes, where there is one
 	scripts/ansible-test $@ $(OLDEST_PYTHON) --venv
 
+.PHONY: units-quick
+units-quick: install $(TREE) ## units on the Python of .venv, by pytest alone
+	cd build/collections && PYTHONPATH=. pytest --quiet --numprocesses 2 -p no:cacheprovider -m "not slow" \
+	  ansible_collections/gpufabric/nccl/tests/unit
+
 .PHONY: fuzz
-fuzz: CASES := 1000000
-fuzz: install $(TREE) ## a million damaged outputs to the parser of nccl_result
-	cd build/collections && PYTHONPATH=. GPUFABRIC_FUZZ=$(CASES) pytest -q -p no:cacheprovider \
-	  ansible_collections/gpufabric/nccl/tests/unit/plugins/module_utils/test_nccl_tests_properties.py
+fuzz: CASES ?= 100000
+fuzz: install $(TREE) ## damaged outputs to the parser of nccl_result
+	cd build/collections && PYTHONPATH=. GPUFABRIC_FUZZ=$(CASES) pytest -q --timeout 0 -p no:cacheprovider \
+	  ansible_collections/gpufabric/nccl/tests/unit/plugins/module_utils/_nccl_tests/test_properties.py
 
 .PHONY: docs
 docs: install ## documentation of plugins and roles, by antsibull-docs
@@ -139,17 +160,17 @@ build: install ## build the collection, and use the built file from an empty pat
 	scripts/build
 
 .PHONY: integration
-integration: install ## real sshd and mpirun on local nodes
+integration: install $(TREE) ## real sshd and mpirun on local nodes
 	# A third of the time four cores wait where three files run beside each other.
-	scripts/as-root pytest tests/integration --ignore tests/integration/kubernetes --numprocesses 4 --dist loadfile \
-	  --junit-xml=build/junit/integration/integration.xml
+	scripts/as-root pytest tests/integration --ignore tests/integration/kubernetes \
+	  --numprocesses 4 --dist loadfile --no-loadscope-reorder --slow $(SLOW)
 	scripts/render-fault-matrix --check "local nodes"
 
 .PHONY: kubernetes
-kubernetes: install ## the same on pods: KUBECONFIG's cluster, else kind's, else one from Debian packages (see tests/testbed)
+kubernetes: install $(TREE) ## the same on pods: KUBECONFIG's cluster, else kind's, else one from Debian packages (see tests/testbed)
 	# Most of the time these wait, each in a namespace of its own.
-	scripts/as-root scripts/with-cluster pytest tests/integration/kubernetes --numprocesses 4 \
-	  --junit-xml=build/junit/kubernetes/kubernetes.xml
+	scripts/as-root scripts/with-cluster pytest tests/integration/kubernetes \
+	  --numprocesses 4 --slow $(SLOW)
 	scripts/render-fault-matrix --check pods
 
 .PHONY: molecule
@@ -177,6 +198,10 @@ bench-preflight: install ## what looks before a launch cost, over NODES=16 local
 bench-parser: install $(TREE) ## speed and memory of the parser of nccl_result, against two other ways
 	cd build/collections && PYTHONPATH=. python ansible_collections/gpufabric/nccl/tests/benchmark/parser.py
 
+.PHONY: bench-payloads
+bench-payloads: install ## what each module sends to a node, and how long its imports take
+	python tests/benchmark/payloads.py
+
 .PHONY: bench-isolation
 bench-isolation: TRIALS := 20
 bench-isolation: install $(TREE) ## how many tests it takes to find bad machines, and how often that is right, by simulation
@@ -192,5 +217,11 @@ lock: ## pin the newest versions of requirements-dev.txt in requirements.lock
 	  requirements-dev.txt --output-file requirements.lock
 
 .PHONY: clean
-clean: ## remove build and .venv
+clean: ## remove build and .venv, and what tests that were killed left running
+	@if [[ -x .venv/bin/python && -e $(TREE) ]]; then scripts/as-root python tests/integration/groups.py; fi
 	@scripts/as-root rm -rf build .venv .ansible
+	@du --summarize --human-readable --total /var/cache/gpufabric-* 2>/dev/null | sed '$$s/^/kept; make clean-caches removes them: /' || true
+
+.PHONY: clean-caches
+clean-caches: clean ## also remove what the tests have built outside this directory: clusters, versions of Open MPI, root directories
+	@scripts/as-root rm -rf /var/cache/gpufabric-openmpi /var/cache/gpufabric-testbed /var/cache/gpufabric-roots /var/cache/gpufabric-python /var/lib/gpufabric-testbed /run/gpufabric-tests

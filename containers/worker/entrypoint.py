@@ -34,6 +34,7 @@ import typing as t
 NAME = "gpufabric-worker"
 SSH_CONFIG_DIR = "/etc/ssh/ssh_config.d"
 PRIVILEGE_SEPARATION_DIR = "/run/sshd"
+PAM_SERVICE = "/etc/pam.d/sshd"
 NSS_WRAPPER = ("/usr/lib/*/libnss_wrapper.so", "/usr/lib64/libnss_wrapper.so", "/usr/lib/libnss_wrapper.so")
 
 AUTHORIZED_KEYS = "authorized_keys"
@@ -41,6 +42,35 @@ IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 #: What a client may send: as the collection's own sshd and ssh do.
 ACCEPTED_ENVIRONMENT = ("LD_LIBRARY_PATH", "NCCL_*", "OMPI_MCA_*", "PRTE_MCA_*", "PMIX_MCA_*")
+#: What every sshd of the collection keeps to: a copy of plugins/module_utils/_ssh/policy.py, since this program stands alone.
+SSHD_POLICY = (
+    "PermitRootLogin prohibit-password",
+    "PubkeyAuthentication yes",
+    "AuthenticationMethods publickey",
+    "PasswordAuthentication no",
+    "KbdInteractiveAuthentication no",
+    "HostbasedAuthentication no",
+    "PermitEmptyPasswords no",
+    # Ownership is checked where the files are made; file systems of containers, and /tmp, would not pass sshd's own check.
+    "StrictModes no",
+    "DisableForwarding yes",
+    "PermitUserEnvironment no",
+    "PermitUserRC no",
+    "PrintMotd no",
+    "PrintLastLog no",
+    "UseDNS no",
+    "LoginGraceTime 30",
+    # mpirun opens a session to each host at once.
+    "MaxStartups 1024",
+    "MaxSessions 1024",
+    "ClientAliveInterval 30",
+    "ClientAliveCountMax 4",
+    "KexAlgorithms curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384",
+    "Ciphers chacha20-poly1305@openssh.com,aes256-gcm@openssh.com,aes128-gcm@openssh.com,aes256-ctr,aes128-ctr",
+    "MACs hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,hmac-sha2-256,hmac-sha2-512",
+    "LogLevel VERBOSE",
+)
+SSHD_POLICY_9_8 = "PerSourcePenalties no"
 #: What is a session's own, or this program's.
 _OWN_ENVIRONMENT = re.compile(r"(HOME|USER|LOGNAME|SHELL|MAIL|TERM|PWD|OLDPWD|SHLVL|_|START_SSHD|SSHD?_.*)\Z")
 
@@ -138,7 +168,12 @@ def quote(text: str) -> str:
 
 
 def render_sshd_config(
-    settings: Settings, user: str, host_keys: t.Sequence[str], authorized_keys: str, environment: t.Mapping[str, str]
+    settings: Settings,
+    user: str,
+    host_keys: t.Sequence[str],
+    authorized_keys: str,
+    environment: t.Mapping[str, str],
+    use_pam: bool = False,
 ) -> str:
     """The text of sshd_config."""
     lines = [f"Port {settings.port}"]
@@ -149,23 +184,8 @@ def render_sshd_config(
         f"AuthorizedKeysFile {authorized_keys}",
         "PidFile none",
         f"AllowUsers {user}",
-        "PermitRootLogin prohibit-password",
-        "PubkeyAuthentication yes",
-        "AuthenticationMethods publickey",
-        "PasswordAuthentication no",
-        "KbdInteractiveAuthentication no",
-        "UsePAM no",
-        # The keys lie in a directory that only this user can enter. sshd would also refuse for what is above it, and
-        # /run and /tmp are writable by all where they are volumes of a pod.
-        "StrictModes no",
-        "DisableForwarding yes",
-        "PrintMotd no",
-        "PrintLastLog no",
-        "UseDNS no",
-        "LoginGraceTime 30",
-        # mpirun opens a session to each host at once.
-        "MaxStartups 1024",
-        "MaxSessions 1024",
+        f"UsePAM {'yes' if use_pam else 'no'}",
+        *SSHD_POLICY,
     ]
     lines += [f"AcceptEnv {name}" for name in ACCEPTED_ENVIRONMENT]
     values = session_environment(environment)
@@ -417,15 +437,18 @@ def prepare_sshd(settings: Settings, keys: Keys, user: str, private: str, auth_d
             f"no {AUTHORIZED_KEYS} in {auth_dir} ({', '.join(names) or 'it is empty'}): mount the Secret there,"
             f" with an item whose path is {AUTHORIZED_KEYS}, or set SSH_AUTH_DIR"
         )
+    use_pam = False
     if uid == 0:
         missing = missing_capabilities(read("/proc/self/status"))
         if missing:
             raise WorkerError(
                 f"sshd cannot serve without {' and '.join(missing)}: add it to the container's securityContext.capabilities.add"
             )
-        if is_locked(read("/etc/shadow"), user):
+        use_pam = is_locked(read("/etc/shadow"), user)
+        if use_pam and not os.path.exists(PAM_SERVICE):
             raise WorkerError(
-                f"the account {user} is locked, so sshd lets nobody in: run usermod -p '*' {user} in the image"
+                f"the account {user} is locked and there is no {PAM_SERVICE}, so sshd lets nobody in:"
+                f" run usermod -p '*' {user} in the image"
             )
     try:
         os.makedirs(PRIVILEGE_SEPARATION_DIR, mode=0o755, exist_ok=True)
@@ -440,8 +463,11 @@ def prepare_sshd(settings: Settings, keys: Keys, user: str, private: str, auth_d
         call(argv, "cannot make a host key")
     host_keys = [host_key] + ([keys.identity] if keys.identity else [])
     config = os.path.join(private, "sshd_config")
-    text = render_sshd_config(settings, user, host_keys, keys.authorized_keys, os.environ)
-    write(config, text.encode(errors="surrogateescape"))
+    text = render_sshd_config(settings, user, host_keys, keys.authorized_keys, os.environ, use_pam)
+    write(config, f"{text}{SSHD_POLICY_9_8}\n".encode(errors="surrogateescape"))
+    if subprocess.run([sshd, "-t", "-f", config], stderr=subprocess.DEVNULL, check=False).returncode:
+        # Older ones do not know that line.
+        write(config, text.encode(errors="surrogateescape"))
     call([sshd, "-t", "-f", config], "sshd refuses its configuration")
     check_port(settings, uid)
     return [sshd, "-D", "-e", "-f", config]

@@ -7,12 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.release import __version__
-from ansible.utils.display import Display
-from ansible_collections.gpufabric.nccl.plugins.module_utils._problems_text import problems_text
-
-#: Older releases show the text of a failure as JSON only, in one line.
-_SHOWS_LINES = tuple(int(part) for part in __version__.split(".")[:2]) >= (2, 19)
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import failed
 
 _PROBLEM = {
     "id": {"type": "str", "required": True},
@@ -40,10 +35,5 @@ class ActionModule(ActionBase):
                 "end": {"type": "str", "default": ""},
             }
         )[1]
-        problems = arguments["problems"]
-        block = problems_text(problems, arguments["logs"]) if problems or arguments["logs"] else ""
-        text = "\n".join(part for part in (block, arguments["end"].strip()) if part)
-        if not _SHOWS_LINES and not self._task.no_log:
-            Display().display(text)
-        told = {name: arguments[name] for name in ("problems", "logs", "end")}
-        return {**result, **told, "failed": True, "changed": False, "msg": text}
+        told = failed(arguments["problems"], arguments["logs"], arguments["end"], self._task.no_log)
+        return {**result, **told}

@@ -17,8 +17,10 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 from ansible.utils.path import unfrackpath
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_progress import (
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import ARGUMENT_SPEC
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import assemble
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import (
     Event,
     Journal,
     Look,
@@ -29,7 +31,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_progress impor
     poll_interval,
     read_command,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi_run import assemble
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import descendants, read_processes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE
 
@@ -60,8 +61,10 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
         self._launcher = self._task.delegate_to or self._task_vars.get("inventory_hostname", "the launcher")
-        self._grace = float(self._task.args.get("poll_grace", 60))
-        state = self._task.args.get("state", "finished")
+        # By what the module says of them; it checks the others itself, on the launcher.
+        self._options = self.validate_argument_spec(ARGUMENT_SPEC)[1]
+        self._grace = self._options["poll_grace"]
+        state = self._options["state"]
         if state in ("finished", "started"):
             result.update(self._start(waits=state == "finished"))
         else:
@@ -73,7 +76,7 @@ class ActionModule(ActionBase):
     def _start(self, waits: bool) -> dict[str, t.Any]:
         """Start the run; what the module returned, with what came of the points where it waits for that."""
         # The module's and so that of the runner that it forks: by it all that belongs to a run is found.
-        mark = {RUN_ID_VARIABLE: str(self._task.args.get("run_id", "default"))}
+        mark = {RUN_ID_VARIABLE: self._options["run_id"]}
         self._task.environment = [*(self._task.environment or []), mark]
         with _interruptible():
             try:
@@ -99,11 +102,11 @@ class ActionModule(ActionBase):
     def _follow(self, begun: t.Mapping[str, t.Any], pid: int, start: int, directory: str) -> dict[str, t.Any]:
         """What came of the points, when they are over."""
         points = begun["points"]
-        narrator = Narrator(points, self._task.args.get("show", "rows"), Display().verbosity > 0)
+        narrator = Narrator(points, self._options["show"], Display().verbosity > 0)
         journal = Journal()
         outcomes: dict[int, t.Mapping[str, t.Any]] = {}
         begin = news = time.monotonic()
-        if self._task.args.get("show") != "none":
+        if self._options["show"] != "none":
             for note in begun["notes"]:
                 self._show(note)
             if begun["followed"]:
@@ -201,7 +204,7 @@ class ActionModule(ActionBase):
     def _finish(self, result: dict[str, t.Any], directory: str) -> dict[str, t.Any]:
         """The result, with the output on the controller where that is wanted; the launcher gets to know that it is here."""
         done = [os.path.join(directory, "unclaimed")]
-        destination = self._task.args.get("fetch_dest")
+        destination = self._options["fetch_dest"]
         if destination is not None:
             source = os.path.join(directory, "output.tar.gz")
             target = os.path.join(unfrackpath(destination, follow=False), "output.tar.gz")

@@ -7,8 +7,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import JOB_LABEL
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpijob import (
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import (
     API_VERSION,
     condition_of,
     is_finished,
@@ -16,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpijob import (
     last_launcher,
     progress,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import JOB_LABEL
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
     CLUSTER_ARGUMENTS,
     ClusterAction,

@@ -11,10 +11,10 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.loader import connection_loader
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube_problems import told_problems
-from ansible_collections.gpufabric.nccl.plugins.module_utils._problems_text import problems_text
-from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import (
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
     in_rank_order,
     is_current,
     is_ready,
@@ -188,4 +188,4 @@ def _exec_problems(pod: str, interpreter: str, status: int, said: str) -> list[d
     if status in _NOT_THERE:
         return [problem("interpreter-missing", pod, said, program=interpreter).as_dict()]
     otherwise = problem("kube-exec-failed", pod, said, reason=said.rstrip(".")).as_dict()
-    return told_problems({"msg": said}, pod) or [otherwise]
+    return problems_from_result({"msg": said}, pod) or [otherwise]

@@ -12,9 +12,9 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils import _files
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._report import check_documents
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_data import make_report
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_formats import FORMATS, render
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import make_report
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.formats import FORMATS, render
 
 
 class ActionModule(ActionBase):

@@ -16,13 +16,13 @@ options:
       - By default what E(KUBECONFIG), C(~/.kube/config) or, in a pod, the pod's own service account gives.
     type: path
   context:
-    description: The context in it. By default its current one.
+    description: The context in that configuration. By default its current one.
     type: str
   namespace:
     description: The namespace of the pods.
     type: str
     default: default
 notes:
-  - Where the API server has answered and does not any more, it is asked again for two minutes. What runs in the cluster goes on
-    while it is restarted.
+  - If the API server stops answering after it has answered, the module tries again for two minutes. Programs in the cluster continue
+    while the API server restarts.
 """

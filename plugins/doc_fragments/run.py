@@ -13,13 +13,13 @@ class ModuleDocFragment:
 options:
   run_id:
     description:
-      - Name of the run. Two runs with different names on the same machines never meet, they have their own directories, ports and keys.
+      - Name of the run. Two runs with different names on the same machines have their own directories, ports and keys.
       - 1 to 63 letters, digits, dots, underscores and dashes, beginning with a letter or digit.
     type: str
     default: default
   run_dir:
     description:
-      - Directory of the run on the node; everything that the run leaves there is in it. Made with mode 0700.
+      - Directory of the run on the node, with everything that the run leaves there. Created with mode 0700.
       - An absolute path of letters, digits and C(._+-).
       - The default is C(/run/gpufabric/RUN_ID) for root and C(/tmp/gpufabric-UID/RUN_ID) for any other user.
     type: path
@@ -31,15 +31,15 @@ options:
   address:
     description:
       - A numeric address of this node.
-      - At most one of O(address), O(interface) and O(subnet) may be set. Without any, it is the IPv4 address of the
+      - At most one of O(address), O(interface) and O(subnet) may be set. The default is the IPv4 address of the
         interface of the default route or, without a default route, the only one that is not loopback.
     type: str
   interface:
     description:
-      - Name of the interface whose address is meant, such as V(eth0). Its IPv4 address is taken; it must have one only.
+      - Name of the interface with the address, such as V(eth0). It must have exactly one IPv4 address.
     type: str
   subnet:
     description:
-      - The subnet in which the node's address is meant, such as V(10.0.0.0/24); for nodes whose interface names differ.
+      - The subnet of the address, such as V(10.0.0.0/24), for nodes whose interface names differ.
     type: str
 """

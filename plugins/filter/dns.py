@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._dns import dns_report, pod_addresses
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.dns import dns_report, pod_addresses
 
 
 def dns_problems(

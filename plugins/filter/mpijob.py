@@ -9,15 +9,7 @@ import typing as t
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpijob import adopted_peers, job_results, plan_job
-
-
-def mpijob_plan(settings: dict[str, t.Any], run_id: str, files: dict[str, str]) -> dict[str, t.Any]:
-    """The MPIJob of a run, or what is wrong with the settings as ``error``: a task says that better than a filter."""
-    try:
-        return {"error": None, **plan_job(run_id, _plain(settings), _plain(files))}
-    except GpufabricError as error:
-        return {"error": str(error)}
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import adopted_peers, job_results
 
 
 def mpijob_peers(hosts: list[dict[str, t.Any]], names: list[str], run_dir: str) -> list[dict[str, t.Any]]:
@@ -63,7 +55,6 @@ class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """By name."""
         return {
-            "mpijob_plan": mpijob_plan,
             "mpijob_manifest": mpijob_manifest,
             "mpijob_peers": mpijob_peers,
             "mpijob_results": job_results,

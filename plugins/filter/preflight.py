@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_steps import (
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import (
+    problems_markdown,
+    problems_text,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.summary import (
     diagnosed_hosts,
     explained_refusals,
+    lost_problems,
     preflight_hosts,
     refusing_hosts,
     ssh_endpoints,
-    step_problems,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._problems_text import problems_markdown, problems_text
 
 
 class FilterModule:
@@ -25,10 +28,10 @@ class FilterModule:
         return {
             "diagnosed_hosts": diagnosed_hosts,
             "explained_refusals": explained_refusals,
+            "lost_problems": lost_problems,
             "preflight_hosts": preflight_hosts,
             "problems_markdown": problems_markdown,
             "problems_text": problems_text,
             "refusing_hosts": refusing_hosts,
             "ssh_endpoints": ssh_endpoints,
-            "step_problems": step_problems,
         }

@@ -7,16 +7,19 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import CATALOGUE, problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis_entry import EFFECT
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube_problems import told_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry import EFFECT
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import (
+    problems_by_host,
+    problems_from_result,
+)
 
 
 def catalogue_problem(
     identity: str, facts: dict[str, t.Any] | None = None, host: str | None = None, evidence: str = ""
 ) -> dict[str, t.Any]:
     """A problem of the catalogue."""
-    if identity not in CATALOGUE:
+    if identity not in CATALOGUE.entries:
         raise AnsibleFilterError(f"{identity}: is not in docs/troubleshooting.md")
     return problem(identity, host, evidence, **(facts or {})).as_dict()
 
@@ -30,7 +33,11 @@ def play_problems(results: dict[str, t.Any], lost: list[dict[str, t.Any]]) -> li
             continue
         text = str(result.get("msg", "")).strip().rstrip(".")
         otherwise = problem("step-failed", host, step="to run the job", text=text).as_dict()
-        told = told_problems(result) if result.get("problems") else told_problems(result, host) or [otherwise]
+        told = (
+            problems_from_result(result)
+            if result.get("problems")
+            else problems_from_result(result, host) or [otherwise]
+        )
         # What is told of pods that are gone, or follows from that, is no news.
         news = [entry for entry in told if not lost or (entry["host"] not in gone and _is_cause(entry))]
         found += [entry for entry in news if entry not in found]
@@ -38,7 +45,7 @@ def play_problems(results: dict[str, t.Any], lost: list[dict[str, t.Any]]) -> li
 
 
 def _is_cause(entry: dict[str, t.Any]) -> bool:
-    return entry["id"] in CATALOGUE and CATALOGUE[entry["id"]].primacy < EFFECT
+    return entry["id"] in CATALOGUE.entries and CATALOGUE.entries[entry["id"]].precedence < EFFECT
 
 
 class FilterModule:
@@ -46,4 +53,9 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """By name."""
-        return {"problem": catalogue_problem, "result_problems": told_problems, "play_problems": play_problems}
+        return {
+            "problem": catalogue_problem,
+            "problems_by_host": problems_by_host,
+            "result_problems": problems_from_result,
+            "play_problems": play_problems,
+        }

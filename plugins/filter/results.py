@@ -8,40 +8,40 @@ import json
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufabric.nccl.plugins.module_utils import _baseline, _report, _sweep_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import results_object
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import results_object
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results import baseline, sweep_analysis, tables
 
 
 def results_table(documents: t.Any) -> str:
     """The documents as text for a terminal."""
     documents = _checked("results_table", documents)
-    sweep = _sweep_results.swept(documents)
-    return _report.results_table(documents, _sweep_results.sweep_table(sweep) if sweep else "")
+    sweep = sweep_analysis.swept(documents)
+    return tables.results_table(documents, sweep_analysis.sweep_table(sweep) if sweep else "")
 
 
 def results_markdown(documents: t.Any) -> str:
     """The documents as a report in Markdown."""
     documents = _checked("results_markdown", documents)
-    sweep = _sweep_results.swept(documents)
-    return _report.results_markdown(documents, _sweep_results.sweep_markdown(sweep) if sweep else "")
+    sweep = sweep_analysis.swept(documents)
+    return tables.results_markdown(documents, sweep_analysis.sweep_markdown(sweep) if sweep else "")
 
 
 def results_json(documents: t.Any) -> str:
     """The documents as the JSON text of one file."""
     documents = _checked("results_json", documents)
-    sweep = _sweep_results.swept(documents)
+    sweep = sweep_analysis.swept(documents)
     return json.dumps({**results_object(documents), **({"sweep": sweep} if sweep else {})}, indent=2) + "\n"
 
 
 def compare_results(before: t.Any, after: t.Any) -> dict[str, t.Any]:
     """Two lists of documents, measurement by measurement."""
-    return _baseline.compare_results(_checked("compare_results", before), _checked("compare_results", after))
+    return baseline.compare_results(_checked("compare_results", before), _checked("compare_results", after))
 
 
 def _checked(name: str, documents: t.Any) -> list[dict[str, t.Any]]:
     try:
-        return _report.check_documents(documents)
+        return tables.check_documents(documents)
     except GpufabricError as error:
         raise AnsibleFilterError(f"{name}: {error}") from error
 

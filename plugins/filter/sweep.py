@@ -7,15 +7,16 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufabric.nccl.plugins.module_utils import _sweep, _sweep_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import sweep as planner
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._report import check_documents
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results import sweep_analysis
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
 
 
 def sweep_points(sweep: t.Any, name: str = "sweep") -> list[dict[str, t.Any]]:
     """The points of a sweep."""
     try:
-        return _sweep.sweep_points(sweep, name)
+        return planner.sweep_points(sweep, name)
     except GpufabricError as error:
         raise AnsibleFilterError(f"sweep_points: {error}") from error
 
@@ -24,11 +25,11 @@ def sweep_results(
     documents: t.Any,
     points: t.Sequence[t.Mapping[str, t.Any]] = (),
     default: t.Mapping[str, t.Any] | None = None,
-    bands: t.Sequence[str | int] = _sweep_results.BANDS,
+    bands: t.Sequence[str | int] = sweep_analysis.BANDS,
 ) -> dict[str, t.Any]:
     """What the result documents of a sweep say together."""
     try:
-        return _sweep_results.sweep_results(check_documents(documents), points, default, bands)
+        return sweep_analysis.sweep_results(check_documents(documents), points, default, bands)
     except GpufabricError as error:
         raise AnsibleFilterError(f"sweep_results: {error}") from error
 

@@ -6,21 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import selector
-from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import (
-    lost_pods,
-    missing_permissions,
-    plan_pods,
-)
-
-
-def worker_pods_plan(settings: dict[str, t.Any], run_id: str, init: str) -> dict[str, t.Any]:
-    """How a run gets its pods, or what is wrong with the settings as ``error``: a task says that better than a filter."""
-    try:
-        return {"error": None, **plan_pods(run_id, settings, init)}
-    except GpufabricError as error:
-        return {"error": str(error)}
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import selector
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import lost_pods, missing_permissions
 
 
 def lost(joined: list[dict[str, t.Any]], pods: list[dict[str, t.Any]]) -> dict[str, t.Any]:
@@ -35,7 +22,6 @@ class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """By name."""
         return {
-            "worker_pods_plan": worker_pods_plan,
             "missing_permissions": missing_permissions,
             "lost_pods": lost,
             "run_selector": selector,

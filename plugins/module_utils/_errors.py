@@ -12,7 +12,12 @@ import typing as t
 
 
 class GpufabricError(Exception):
-    """A failure with a known cause. ``str(error)`` is what the user is told."""
+    """A failure with a known cause. ``str(error)`` is what the user reads.
+
+    ``details``: what a module returns beside it.
+    """
+
+    details: t.Mapping[str, t.Any] = {}
 
 
 class OptionError(GpufabricError):
@@ -24,4 +29,8 @@ class OptionError(GpufabricError):
 
 
 class NodeError(GpufabricError):
-    """The node lacks something that the work needs, or refuses to give it."""
+    """The node lacks something that the work needs, or refuses to give it. ``has_cure``: whether the text says what to do."""
+
+    def __init__(self, text: str, has_cure: bool = False) -> None:
+        super().__init__(text)
+        self.has_cure = has_cure

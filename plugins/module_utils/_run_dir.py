@@ -86,7 +86,8 @@ class RunDir:
         elif not os.path.isdir(existing) or not os.access(existing, os.W_OK | os.X_OK):
             raise NodeError(
                 f"run_dir: {self.path} cannot be made, because {existing} is not a directory that {_user(self.uid)} may write;"
-                " set run_dir to a path below one that is"
+                " set run_dir to a path below one that is",
+                has_cure=True,
             )
         elif self.is_default and os.path.dirname(self.path) == existing:
             self._check_owned(existing)
@@ -140,7 +141,8 @@ class RunDir:
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != self.uid or status.st_mode & 0o022:
             raise NodeError(
                 f"run_dir: {path} is not a directory that only {_user(self.uid)} may write"
-                f" (owner uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}); remove it or set run_dir"
+                f" (owner uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}); remove it or set run_dir",
+                has_cure=True,
             )
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: display_text
-short_description: Show text in the output of the play as it is
+short_description: Show text in the output of the play
 version_added: 0.1.0
 description:
   - Shows text of several lines, such as a table, in the output of the play, line by line and without JSON quoting.
-  - With C(no_log) nothing is shown.
+  - With C(no_log), it shows nothing.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:

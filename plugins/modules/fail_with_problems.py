@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fail_with_problems
-short_description: Fail with what a person needs first, and with the problems for programs
+short_description: Fail with problems, as text for people and as data for programs
 version_added: 0.2.0
 description:
-  - Fails with a text that says which host, what is wrong and what to do, then the evidence, then where the logs are.
-  - The problems are in the result, so that a C(rescue) can act on them.
+  - Fails with a message that says which host, what is wrong and what to do. The evidence and the places of the logs follow.
+  - The result holds the problems, so that a C(rescue) can act on them.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -26,16 +26,16 @@ options:
     required: true
     suboptions:
       id:
-        description: Which problem of the catalogue it is.
+        description: Id of the problem in the catalogue.
         type: str
         required: true
       severity:
-        description: Whether it keeps anything from working.
+        description: V(error) if it keeps something from working, else V(warning).
         type: str
         choices: [error, warning]
         default: error
       host:
-        description: Whose it is, if it is anybody's in particular.
+        description: The host that has it, if there is one.
         type: str
       cause:
         description: What is wrong.
@@ -46,16 +46,16 @@ options:
         type: str
         required: true
       evidence:
-        description: What shows it.
+        description: The output or value that shows it.
         type: str
         default: ""
   logs:
-    description: Where to read on.
+    description: Where to read more, such as paths of logs.
     type: list
     elements: str
     default: []
   end:
-    description: What to say after all.
+    description: Text at the end of the message.
     type: str
     default: ""
 seealso:
@@ -65,7 +65,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Stop where a launch would fail
+- name: Stop if a launch would fail
   gpufabric.nccl.fail_with_problems:
     problems: "{{ outcome.problems }}"
     logs: ["{{ report_dir }}/report.md"]
@@ -82,8 +82,8 @@ problems:
     - id: daemon-missing
       severity: error
       host: g2
-      cause: orted is not in /usr/bin.
-      cure: Install the same Open MPI in the same place on all, and set gpufabric_mpi_prefix to it.
+      cause: The host has no orted in /usr/bin.
+      cure: Install the same Open MPI in the same place on all hosts, and set gpufabric_mpi_prefix to it.
       evidence: /usr/bin/orted
 logs:
   description: The option O(logs).

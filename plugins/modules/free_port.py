@@ -10,8 +10,9 @@ module: free_port
 short_description: Ask the operating system for free TCP ports
 version_added: 0.1.0
 description:
-  - Finds TCP ports of one address of the node that nothing listens on, by binding to port 0 as the operating system offers it.
-  - A port is free when the module ends, not for ever. Start the listener at once; M(gpufabric.nccl.sshd_instance) does both in one step.
+  - Finds TCP ports that are free on an address of the node. Without O(range), the operating system chooses them.
+  - A port is free when the module ends, but another program may take it later. Start the listener at once;
+    M(gpufabric.nccl.sshd_instance) does both in one step.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -19,22 +20,22 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes.read_only
 options:
   count:
-    description: How many ports, all different. 1 to 1000.
+    description: Number of ports, 1 to 1000. All are different.
     type: int
     default: 1
   address:
     description:
-      - The numeric address of this node that the ports are to be free on.
-      - Without O(address) and O(interface), ports are free on all of the node's IPv4 addresses.
+      - The numeric address of this node on which the ports must be free.
+      - Without O(address) and O(interface), the ports are free on all of the node's IPv4 addresses.
     type: str
   interface:
-    description: The interface whose address is meant, such as V(eth0).
+    description: The interface with that address, such as V(eth0).
     type: str
   range:
-    description: Only ports from this range, such as V(20000-20999), tried in random order.
+    description: Range of the ports, such as V(20000-20999). They are tried in random order.
     type: str
   exclude:
-    description: Ports that are not to be returned.
+    description: Ports that must not be returned.
     type: list
     elements: int
     default: []
@@ -72,14 +73,15 @@ ports:
   elements: int
   sample: [48231]
 address:
-  description: The address that they are free on; V(0.0.0.0) for all.
+  description: The address on which they are free; V(0.0.0.0) for all.
   returned: success
   type: str
   sample: 10.0.0.11
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     choose_address,
     free_ports,
@@ -88,14 +90,15 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
 )
 
 
-def find(count: int, address: str | None, interface: str | None, within: str | None, exclude: list[int]) -> dict:
+def find(params: dict, check_mode: bool) -> dict:
     """What the module returns. Raises GpufabricError."""
+    count, address, interface, exclude = (params[name] for name in ("count", "address", "interface", "exclude"))
     if not 1 <= count <= 1000:
         raise OptionError("count", count, "1 to 1000")
     for port in exclude:
         if not 1 <= port <= 65535:
             raise OptionError("exclude", port, "ports from 1 to 65535")
-    ports_within = parse_port_range(within) if within is not None else None
+    ports_within = parse_port_range(params["range"]) if params["range"] is not None else None
     if address not in (None, "0.0.0.0") or interface is not None:
         chosen = choose_address(read_addresses(), address=address, interface=interface)
     else:
@@ -117,12 +120,7 @@ def main() -> None:
         mutually_exclusive=[("address", "interface")],
         supports_check_mode=True,
     )
-    params = module.params
-    try:
-        result = find(params["count"], params["address"], params["interface"], params["range"], params["exclude"])
-    except GpufabricError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=False, **result)
+    run_module(module, find)
 
 
 if __name__ == "__main__":

@@ -8,32 +8,30 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: local_nodes
-short_description: Try-out nodes on this machine
+short_description: Start throwaway nodes on this machine
 version_added: 0.1.0
 description:
-  - Starts the nodes of a run all at once, as podman containers over a copy-on-write view of this machine's own root
-    file system. Neither an image nor a registry is needed; what is installed on this machine is there on every node,
-    and what a node changes stays in the node. Root's C(~/.bashrc) is not this machine's, because Bash reads it in each
-    session.
-  - Each is like a bare-metal node, with a host name, processes, a C(/run) and a C(/tmp) of its own, an address on two
-    networks (C(eth0), where names of nodes resolve, and C(net1)), and an sshd on port 22 that lets root in by key.
+  - Starts all nodes of a run at once, as podman containers over a copy-on-write view of this machine's own root file
+    system. They need no image and no registry. Every program of this machine is on every node, and what a node changes
+    stays in the node. Root's C(~/.bashrc) is not this machine's, because Bash reads it in each session.
+  - Each is like a bare-metal node. It has its own host name, processes, C(/run) and C(/tmp), and an address on two
+    networks (C(eth0), where names of nodes resolve, and C(net1)). Its sshd on port 22 accepts root's key.
   - Makes the keys, pins the host keys, and returns when the sshd of every node answers and every name resolves.
-  - It is there because M(containers.podman.podman_container) takes no overlay of a root file system (C(/:O)), and
+  - M(containers.podman.podman_container) cannot do this, because it takes no overlay of a root file system (C(/:O)) and
     starts one container a call.
-  - Nodes are no boundary of security. Whoever is root on one may read every file of this machine that is on the file
-    system of its root.
+  - Nodes are not a security boundary. Root inside a node can read every file on this machine's root file system.
 options:
   state:
     description:
-      - V(present), exactly the described nodes run. One that is missing, dead or was started with other options is
-        started again, alone; those beyond O(count) are removed.
-      - V(absent), no node of the run is left and nothing that was kept for them. The networks are left alone.
+      - V(present) runs exactly the described nodes. If a node is missing, dead or was started with other options, only
+        that node is started again. Nodes beyond O(count) are removed.
+      - V(absent) removes all nodes of the run and everything that was kept for them. It does not touch the networks.
     type: str
     choices: [present, absent]
     default: present
   run_id:
     description:
-      - Name of the run. Two runs with different names (and subnets) on one machine never meet.
+      - Name of the run. Two runs with different names and subnets on one machine do not affect each other.
       - 1 to 63 letters, digits, dots, underscores and dashes, beginning with a letter or digit.
     type: str
     default: default
@@ -43,7 +41,7 @@ options:
     default: 4
   prefix:
     description:
-      - The nodes' host names are this and a number from 1. The containers' are C(gpufabric-RUN_ID-NAME).
+      - The nodes' host names are this and a number from 1. The names of the containers are C(gpufabric-RUN_ID-NAME).
       - Lowercase letters and digits, beginning with a letter.
     type: str
     default: g
@@ -68,7 +66,7 @@ options:
       - Required if O(state=present).
     type: str
   cap_add:
-    description: Linux capabilities that the nodes get beside podman's default ones, such as V(NET_ADMIN).
+    description: Linux capabilities that the nodes get in addition to podman's default ones, such as V(NET_ADMIN).
     type: list
     elements: str
     default: []
@@ -77,7 +75,7 @@ options:
     type: str
     default: workers
   python_interpreter:
-    description: Python with which Ansible's modules run on the nodes.
+    description: Python that runs Ansible's modules on the nodes.
     type: path
     default: /usr/bin/python3
   state_dir:
@@ -95,8 +93,8 @@ requirements:
   - podman 4.0 or newer with crun, netavark and aardvark-dns
   - OpenSSH's sshd and ssh-keygen
 notes:
-  - Where a machine mounts cgroups v1 and v2 side by side, crun starts nothing as long as a v1 controller is mounted
-    nowhere. The module mounts those below C(/sys/fs/cgroup), and unmounts them with the last node of all runs.
+  - If a machine mounts cgroups v1 and v2 side by side, crun starts nothing until every v1 controller is mounted. The
+    module mounts the missing ones below C(/sys/fs/cgroup), and unmounts them with the last node of all runs.
 extends_documentation_fragment:
   - gpufabric.nccl.attributes
 attributes:
@@ -154,7 +152,7 @@ nodes:
       type: int
       sample: 22
 started:
-  description: Names of the nodes that were started, or would be in check mode.
+  description: Names of the nodes that were started or, in check mode, would be.
   returned: O(state=present)
   type: list
   elements: str
@@ -173,18 +171,34 @@ variables:
     ansible_port: 22
     ansible_ssh_private_key_file: /run/gpufabric-local/default/client_key
 podman:
-  description: Path of podman on this machine; null where it is not installed.
+  description: Path of podman on this machine; V(null) if it is not installed.
   returned: success
   type: str
   sample: /usr/bin/podman
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._local_nodes import LocalNodes, Settings, state_directory
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.local_nodes import (
+    LocalNodes,
+    Settings,
+    state_directory,
+)
+
+
+def run(params: dict, check_mode: bool) -> dict:
+    """What the module returns. Raises GpufabricError."""
+    options = dict(params)
+    present = options.pop("state") == "present"
+    options["cap_add"] = tuple(options["cap_add"])
+    options["state_dir"] = state_directory(options["run_id"], options["state_dir"])
+    nodes = LocalNodes(options["run_id"], options["state_dir"])
+    result = nodes.present(Settings(**options), check_mode) if present else nodes.absent(check_mode)
+    return {"podman": nodes.podman, **result}
 
 
 def main() -> None:
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -206,16 +220,7 @@ def main() -> None:
         ],
         supports_check_mode=True,
     )
-    options = dict(module.params)
-    present = options.pop("state") == "present"
-    options["cap_add"] = tuple(options["cap_add"])
-    try:
-        options["state_dir"] = state_directory(options["run_id"], options["state_dir"])
-        nodes = LocalNodes(options["run_id"], options["state_dir"])
-        result = nodes.present(Settings(**options), module.check_mode) if present else nodes.absent(module.check_mode)
-    except GpufabricError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(podman=nodes.podman, **result)
+    run_module(module, run)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ short_description: Write a hostfile of numeric addresses for mpirun
 version_added: 0.1.0
 description:
   - Writes a hostfile for Open MPI, from a list of hosts or from an existing hostfile.
-  - Names are resolved on the launcher, waiting for those that do not resolve yet, and the file gets numeric addresses.
-    Open MPI cuts names short and may look them up elsewhere.
+  - Resolves names on the launcher, waits for those that do not resolve yet, and writes numeric addresses, because
+    Open MPI shortens names and may look them up elsewhere.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -22,7 +22,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Names are waited for in check mode too.
+      - The module waits for names in check mode too.
   diff_mode:
     support: full
   idempotent:
@@ -36,10 +36,10 @@ options:
     elements: dict
     suboptions:
       name:
-        description: Name of the host. Not needed where O(hosts[].address) is set.
+        description: Name of the host. Not needed if O(hosts[].address) is set.
         type: str
       address:
-        description: Its numeric address. Where it is set, the name is not resolved.
+        description: Its numeric address. If it is set, the name is not resolved.
         type: str
       slots:
         description: How many ranks the host takes.
@@ -48,7 +48,7 @@ options:
   src:
     description:
       - Path of an existing hostfile on the node, such as the MPI Operator's C(/etc/mpi/hostfile).
-      - Mistakes in it, such as a host that is there twice, are all reported with their line numbers.
+      - If it has mistakes, such as a duplicate host, the module reports all of them with their line numbers.
     type: path
   dest:
     description:
@@ -65,8 +65,8 @@ options:
     default: 3
   rewrite_fqdn:
     description:
-      - Whether a name that ends in C(.svc) is completed by the O(cluster_domain).
-      - V(auto) does so where the name as it stands does not resolve and the longer one does.
+      - Whether to append the O(cluster_domain) to a name that ends in C(.svc).
+      - V(auto) does so if the name as it stands does not resolve and the longer one does.
     type: str
     choices: [auto, "true", "false"]
     default: auto
@@ -76,36 +76,36 @@ options:
     default: cluster.local
   expected:
     description:
-      - The address that each name must have, where it is known otherwise, such as from the Kubernetes API.
-      - A name that resolves to anything else is waited for as one that does not resolve. It may be the record of an
-        earlier pod of the same name.
+      - The address that each name must have, if another source such as the Kubernetes API knows it.
+      - If a name resolves to another address, the module waits as if the name did not resolve. The address may be that of
+        an earlier pod of the same name.
       - A dictionary of addresses by names, each in any of the forms C(POD), C(POD.SERVICE), C(POD.SERVICE.NAMESPACE),
-        C(POD.SERVICE.NAMESPACE.svc) and the same with the O(cluster_domain). They need not be the hostfile's forms.
+        C(POD.SERVICE.NAMESPACE.svc) and the same with the O(cluster_domain). The hostfile may use other forms.
         The names that agree in most parts belong together.
-      - Names of others than the hosts are ignored, and hosts that have no entry are taken as they resolve.
+      - Names that belong to no host are ignored. Hosts without an entry get the address that they resolve to.
     type: dict
     version_added: 0.2.0
   use_expected:
     description:
-      - Whether hosts in O(expected) get that address without being looked up. The hostfile then needs no DNS.
-      - It is not the default, since a job's own launcher, and others who use the names, fail where names are wrong.
+      - Whether hosts in O(expected) get that address without a look-up. The hostfile then needs no DNS.
+      - It is not the default, because wrong names break a job's own launcher and other programs that use them.
         Not possible with O(numeric=false).
     type: bool
     default: false
     version_added: 0.2.0
   numeric:
-    description: Whether the file gets numeric addresses, rather than the names as they resolve.
+    description: Whether to write numeric addresses, rather than the names that resolve.
     type: bool
     default: true
   subnet:
     description:
-      - The control network. Of a host that has several addresses, the one in it is taken.
+      - The control network. If a host has several addresses, the module takes the one in this subnet.
       - Mutually exclusive with O(interface).
     type: str
   interface:
     description:
-      - As O(subnet), by the interface that this node has on the control network.
-      - Of a host with no address in the interface's own subnet the one is taken that this node reaches by the
+      - As O(subnet), but given by the interface that this node has on the control network.
+      - If a host has no address in the interface's own subnet, the module takes the one that this node reaches by the
         interface. Pods often have a subnet for each node.
     type: str
 """
@@ -123,7 +123,7 @@ EXAMPLES = r"""
     interface: eth0
   register: hostfile
 
-- name: Take the workers' addresses as the cluster has them, whether or not their names resolve
+- name: Use the workers' addresses from the cluster, whether or not their names resolve
   gpufabric.nccl.mpi_hostfile:
     src: /etc/mpi/hostfile
     expected: "{{ pods.resources | gpufabric.nccl.pod_addresses }}"
@@ -143,7 +143,7 @@ hosts:
   elements: dict
   contains:
     name:
-      description: The name that was given, completed by the cluster domain where that was needed.
+      description: The given name, with the cluster domain if that was needed.
       type: str
       sample: worker-0.job.default.svc.cluster.local
     address:
@@ -151,11 +151,11 @@ hosts:
       type: str
       sample: 10.0.0.11
     slots:
-      description: How many ranks it takes.
+      description: Number of ranks that it takes.
       type: int
       sample: 8
 waited:
-  description: How long the names were waited for, in seconds.
+  description: How long the module waited for names, in seconds.
   returned: success
   type: float
   sample: 6.1
@@ -166,7 +166,7 @@ unresolved:
   elements: str
   sample: [worker-3.job.default.svc]
 stale:
-  description: Names that resolved, and not to the address in O(expected).
+  description: Names that resolved to another address than the one in O(expected).
   returned: failure for that reason
   type: list
   elements: dict
@@ -176,7 +176,7 @@ stale:
       type: str
       sample: worker-0.job.default.svc
     addresses:
-      description: What it resolves to.
+      description: The addresses that it resolves to.
       type: list
       elements: str
       sample: [10.0.0.7]
@@ -185,19 +185,19 @@ stale:
       type: str
       sample: 10.0.0.11
 lookup_errors:
-  description: What the node's resolver says of each name that was tried last and has no address.
+  description: The last error of the node's resolver for each name that has no address.
   returned: failure for that reason
   type: dict
   sample: {"worker-3.job.default.svc": "Name or service not known"}
 evidence:
-  description: What names are resolved by and from, as text, by path; the hostfile, C(/etc/resolv.conf) and C(/etc/hosts).
+  description: The texts of the hostfile, C(/etc/resolv.conf) and C(/etc/hosts), by path.
   returned: failure for that reason
   type: dict
   sample: {"/etc/resolv.conf": "nameserver 10.96.0.10\n"}
 problems:
   description:
-    - Of names that resolved late, did not resolve, or are another host's; each with C(id), C(severity), C(host), C(cause), C(cure)
-      and C(evidence). Of those that were late it is a warning.
+    - Problems of names that resolved late, did not resolve, or belong to another host, each with C(id), C(severity), C(host), C(cause),
+      C(cure) and C(evidence). A name that resolved late is a warning.
     - Each C(id) is described in C(docs/troubleshooting.md).
   returned: success, and failure for that reason
   type: list
@@ -210,18 +210,22 @@ import dataclasses
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
-from ansible_collections.gpufabric.nccl.plugins.module_utils._hostfile import (
-    ControlNetwork,
-    Resolver,
-    UnresolvedNames,
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import (
     is_cluster_domain,
     match_expected,
     parse_hostfile,
     parse_hosts,
     render_hostfile,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import (
+    ControlNetwork,
+    Resolver,
+    UnresolvedNames,
+    late_problem,
     resolve_hosts,
     source_address,
 )
@@ -231,7 +235,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     read_addresses,
     subnet_of,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight_checks import unresolved
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 
 
@@ -264,7 +267,11 @@ def run(params: dict, check_mode: bool) -> dict:
         raise OptionError("dest", path, "a path in a directory that exists and can be written")
 
     resolver = Resolver(params["timeout"], params["interval"])
-    resolved, answer = resolve_hosts(hosts, resolver, params["rewrite_fqdn"], domain, control, expected)
+    try:
+        resolved, answer = resolve_hosts(hosts, resolver, params["rewrite_fqdn"], domain, control, expected)
+    except UnresolvedNames as error:
+        error.details["evidence"] = evidence(params["src"])
+        raise
     before = read_text(path)
     after = render_hostfile((address if params["numeric"] else name, host.slots) for host, name, address in resolved)
     if before != after and not check_mode:
@@ -277,21 +284,8 @@ def run(params: dict, check_mode: bool) -> dict:
         "path": path,
         "hosts": [{"name": name, "address": address, "slots": host.slots} for host, name, address in resolved],
         "waited": round(answer.waited, 1),
-        "problems": [
-            problem("name-late", name, name=name, seconds=f"{seconds:.1f}").as_dict()
-            for name, seconds in answer.late.items()
-        ],
+        "problems": [late_problem(name, seconds).as_dict() for name, seconds in answer.late.items()],
     }
-
-
-def unresolved_problems(error: UnresolvedNames) -> list[dict]:
-    """What is told of names that did not resolve in time, or not to what they should."""
-    problems = [unresolved(name, error.errors.get(name, ""), name).problem for name in error.names]
-    for item in error.stale:
-        addresses = ", ".join(item["addresses"])
-        facts = {"name": item["name"], "addresses": addresses, "expected": item["expected"]}
-        problems.append(problem("name-stale", item["name"], addresses, **facts))
-    return [item.as_dict() for item in problems]
 
 
 def control_network(subnet: str | None, interface: str | None) -> ControlNetwork | None:
@@ -350,20 +344,7 @@ def main() -> None:
         required_one_of=[("hosts", "src")],
         supports_check_mode=True,
     )
-    try:
-        result = run(module.params, module.check_mode)
-    except UnresolvedNames as error:
-        module.fail_json(
-            msg=str(error),
-            unresolved=error.names,
-            stale=error.stale,
-            lookup_errors=error.errors,
-            evidence=evidence(module.params["src"]),
-            problems=unresolved_problems(error),
-        )
-    except GpufabricError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    run_module(module, run, NODE_CATALOGUE.problems_in)
 
 
 if __name__ == "__main__":

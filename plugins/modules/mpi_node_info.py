@@ -7,10 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: mpi_node_info
-short_description: Find out what a launch by mpirun must know of a node
+short_description: Collect the facts of a node that a launch by mpirun needs
 version_added: 0.1.0
 description:
-  - Interfaces and addresses, GPUs, Open MPI, the benchmark programs, shared memory, limits and RDMA devices of a node, in one round trip.
+  - Returns interfaces and addresses, GPUs, Open MPI, the benchmark programs, shared memory, limits and RDMA devices of a node, in one
+    round trip.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -18,37 +19,37 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes.read_only
 options:
   control_interface:
-    description: Name of the interface for the control plane. It must exist and have one IPv4 address.
+    description: Name of the interface of the control network. It must exist and have one IPv4 address.
     type: str
   data_interface:
-    description: Name of the interface for NCCL's traffic. It must exist. Several are separated by commas.
+    description: Name of the interface for NCCL's traffic, or several, separated by commas. Each must exist.
     type: str
   data_subnet:
     description:
-      - A subnet in CIDR notation. All interfaces that have an address in it are for NCCL's traffic, whatever their names are.
+      - A subnet in CIDR notation. All interfaces with an address in it are for NCCL's traffic, whatever their names are.
       - Mutually exclusive with O(data_interface).
     type: str
     version_added: 0.2.0
   mpi_prefix:
     description:
       - Directory in which Open MPI is installed, the one that holds C(bin/mpirun).
-      - By default it is searched for, on the PATH and where vendors put it.
+      - By default the module searches the PATH and the directories where vendors put it.
     type: path
   benchmark_dir:
     description:
       - Directory of the nccl-tests or rccl-tests programs.
-      - By default it is searched for, on the PATH and in the usual places.
+      - By default the module searches the PATH and the usual directories.
     type: path
 """
 
 EXAMPLES = r"""
-- name: Look at all workers
+- name: Collect the facts of all workers
   gpufabric.nccl.mpi_node_info:
     control_interface: eth0
     data_interface: net1
   register: info
 
-- name: Find NCCL's interfaces where their names differ between workers
+- name: Find NCCL's interfaces by subnet, if their names differ between workers
   gpufabric.nccl.mpi_node_info:
     data_subnet: 192.168.0.0/24
 
@@ -59,7 +60,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 node:
-  description: What was found.
+  description: The facts.
   returned: success
   type: dict
   contains:
@@ -73,13 +74,14 @@ node:
       elements: dict
       sample: [{name: eth0, mtu: 1500, addresses: [10.0.0.11/24]}]
     control:
-      description: The control plane's C(interface), C(address) and C(subnet); V(null) where O(control_interface) is not set.
+      description: The control network's C(interface), C(address) and C(subnet); V(null) if O(control_interface) is not set.
       type: dict
       sample: {interface: eth0, address: 10.0.0.11, subnet: 10.0.0.0/24}
     data:
       description:
-        - The same of NCCL's traffic; C(address) and C(subnet) are V(null) where the interface has no IPv4 address.
-        - Of several interfaces, their names with commas between, no C(address), and the C(subnet) that they were found by.
+        - The same for NCCL's traffic; C(address) and C(subnet) are V(null) if the interface has no IPv4 address.
+        - For several interfaces, C(interface) holds their names, separated by commas, C(address) is V(null), and C(subnet) is
+          O(data_subnet).
       type: dict
       sample: {interface: net1, address: 192.168.0.11, subnet: 192.168.0.0/24}
     gpus:
@@ -89,28 +91,28 @@ node:
     mpi:
       description:
         - C(mpirun) (path), C(prefix), C(implementation) (V(openmpi), V(mpich), V(intel), V(mvapich) or V(other)), C(version),
-          and the C(vendor) of an Open MPI where that matters (V(hpcx) or V(amazon)).
-        - V(null) where there is no mpirun.
+          and the C(vendor) of an Open MPI if that matters (V(hpcx) or V(amazon)).
+        - V(null) if there is no mpirun.
       type: dict
       sample: {mpirun: /usr/bin/mpirun, prefix: /usr, implementation: openmpi, version: 4.1.4, vendor: null}
     benchmarks:
-      description: The nccl-tests or rccl-tests programs, C(directory) and the names in C(programs); V(null) where there are none.
+      description: The nccl-tests or rccl-tests programs, C(directory) and the names in C(programs); V(null) if there are none.
       type: dict
       sample: {directory: /opt/nccl-tests/build, programs: [all_gather_perf, all_reduce_perf]}
     python:
-      description: The Python that ran this, as C(executable), and its versions of C(mpi4py) and C(numpy), V(null) where they are missing.
+      description: The Python that ran the module, as C(executable), and its versions of C(mpi4py) and C(numpy), V(null) if they are missing.
       type: dict
       sample: {executable: /usr/bin/python3, mpi4py: 3.1.4, numpy: 1.24.2}
     cpus:
-      description: How many CPUs this may use.
+      description: Number of CPUs that a process on the node may use.
       type: int
       sample: 96
     shm_bytes:
-      description: Size of C(/dev/shm) in bytes; V(null) where there is none.
+      description: Size of C(/dev/shm) in bytes; V(null) if there is none.
       type: int
       sample: 17179869184
     memlock_bytes:
-      description: Limit on locked memory in bytes; V(null) where it is unlimited.
+      description: Limit on locked memory in bytes; V(null) if it is unlimited.
       type: int
       sample: 67108864
     rdma_devices:
@@ -121,8 +123,13 @@ node:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._node import read_node
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import read_node
+
+
+def run(params: dict, check_mode: bool) -> dict:
+    """What the module returns. Raises GpufabricError."""
+    return {"node": read_node(**params)}
 
 
 def main() -> None:
@@ -138,11 +145,7 @@ def main() -> None:
         mutually_exclusive=[("data_interface", "data_subnet")],
         supports_check_mode=True,
     )
-    try:
-        node = read_node(**module.params)
-    except GpufabricError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=False, node=node)
+    run_module(module, run)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,10 @@ module: mpijob_finished
 short_description: Wait until a Kubeflow MPIJob is finished, and collect its launcher's log
 version_added: 0.2.0
 description:
-  - Waits until an MPIJob of C(kubeflow.org/v2beta1) has succeeded or failed, or the time is over, and shows meanwhile how many of its
-    workers are ready.
-  - Collects then what is there to see, whatever became of the job. It does not fail where the job did.
-  - Run it on the controller. It asks the cluster through M(kubernetes.core.k8s_info) and M(kubernetes.core.k8s_log), so what these
-    need is needed here.
+  - Waits until an MPIJob of C(kubeflow.org/v2beta1) has succeeded or failed, or the time is over, and shows how many of its workers are
+    ready.
+  - Then collects the job, its pods, events and logs, however the job ended. It does not fail if the job did.
+  - Run it on the controller. It uses M(kubernetes.core.k8s_info) and M(kubernetes.core.k8s_log) and has their requirements.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -28,11 +27,11 @@ options:
     type: str
     required: true
   workers:
-    description: How many workers it is to have.
+    description: Number of workers of the job.
     type: int
     required: true
   operator_timeout:
-    description: How long the MPI Operator may take to take note of the job, in seconds.
+    description: How long the MPI Operator may take to react to the job, in seconds.
     type: float
     default: 60
   start_timeout:
@@ -44,7 +43,7 @@ options:
     type: float
     default: 3600
   interval:
-    description: How long to wait between two looks, in seconds.
+    description: How long to wait between two polls, in seconds.
     type: float
     default: 2
 seealso:
@@ -64,7 +63,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 job:
-  description: The MPIJob as Kubernetes has it, V(null) where it is gone.
+  description: The MPIJob as Kubernetes has it, V(null) if it is gone.
   returned: success
   type: dict
   sample: {}
@@ -86,7 +85,7 @@ logs:
   type: dict
   sample: {}
 launcher_log:
-  description: All that the launcher printed.
+  description: The whole log of the launcher.
   returned: success
   type: str
   sample: "gpufabric-mpijob: stage names"

@@ -10,19 +10,19 @@ module: nccl_result
 short_description: Read the output of nccl-tests into result documents
 version_added: 0.1.0
 description:
-  - Reads what nccl-tests and rccl-tests print, of any version since 2018, or the collection's own CPU program, and returns each
-    test as one document. It also reads the JSON of nccl-tests' C(-J), of any version and also where the file ends early, and of
+  - Reads the output of nccl-tests and rccl-tests, of any version since 2018, or of the collection's own CPU program, and returns each
+    test as one document. It also reads the JSON of nccl-tests' C(-J), of any version and even if the file ends early, and of
     rccl-tests' C(-Z json).
-  - The table may be in a log with much else in it, such as that of C(NCCL_DEBUG), and with the labels of mpirun, srun, kubectl or
-    Ray on its lines. Several tests in one log are several documents.
-  - A run that stopped half-way keeps the rows that it has. A row that NCCL's own log tore is put together where that can be done
-    in one way only; else it is counted in C(lost_rows), and nothing is ever guessed. The printed average is compared with the rows,
-    so that rows that are missing without a trace are noticed.
-  - Output of other programs that looks alike, such as the OSU micro-benchmarks, is refused by its name.
-  - Of the environment in a file of C(-J) only settings are kept that cannot hold secrets, by a list of names.
-  - With O(thresholds), O(baseline) or O(assertions) it also says whether the results are as they should be. Each document then
-    has C(verdicts), which say the value, the limit, where that comes from, and by how much it was kept or missed.
-  - The task does not fail for what the benchmark found, unless O(fail_on) says so.
+  - The table may be in a log with other output, such as that of C(NCCL_DEBUG), and its lines may have the labels of mpirun, srun, kubectl
+    or Ray. Several tests in one log become several documents.
+  - A run that stopped half-way keeps the rows that it has. If NCCL's own log tore a row, the row is put together if there is only one way
+    to do so, and is counted in C(lost_rows) if not. Nothing is guessed. The printed average is compared with the rows, which reveals
+    missing rows.
+  - The module refuses similar output of other programs, such as the OSU micro-benchmarks, and names the program.
+  - From the environment in a file of C(-J), it keeps only settings that cannot hold secrets, by a list of names.
+  - With O(thresholds), O(baseline) or O(assertions), it also judges the results. Each document then has C(verdicts), which give the value,
+    the limit, the source of the limit, and by how much it was kept or missed.
+  - The task does not fail because of results, unless O(fail_on) says so.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -39,8 +39,8 @@ attributes:
 options:
   src:
     description:
-      - Path of a file on the host that holds the output. It is read in blocks, and memory does not grow with it.
-      - What it is, text or JSON, is told by its content; nccl-tests names a file of C(-J) V(out.json.0) where V(out.json) exists.
+      - Path of a file on the host that holds the output. The module reads it in blocks, so memory does not grow with its size.
+      - The module detects by its content whether it is text or JSON. nccl-tests names a file of C(-J) V(out.json.0) if V(out.json) exists.
       - Exactly one of O(src), O(text) and O(results) is required.
     type: path
   text:
@@ -48,67 +48,67 @@ options:
     type: str
   results:
     description:
-      - Result documents, as RV(results) of an earlier task or C(results) of a C(results.json), to hold against O(thresholds),
-        O(baseline) and O(assertions), or to keep in a baseline.
-      - Of an empty list only the rules are checked, and nothing is written, so that a mistake in them is told before a long run.
+      - Result documents, as RV(results) of an earlier task or C(results) of a C(results.json), to judge by O(thresholds), O(baseline)
+        and O(assertions), or to save in a baseline.
+      - With an empty list, the module only checks the rules and writes nothing. This finds a mistake in them before a long run.
     type: list
     elements: dict
     version_added: 0.2.0
   dest:
     description:
-      - Path of a file on the host that the results are written to, as a JSON object with C(schema)
-        (V(gpufabric.nccl/results/v1)), C(verdict) and C(results). Its folder must exist.
+      - Path of a file on the host for the results, a JSON object with C(schema) (V(gpufabric.nccl/results/v1)), C(verdict) and
+        C(results). Its folder must exist.
     type: path
   points:
-    description: Settings that the run was made with; they are kept in each document's C(points). Not with O(results), which have theirs.
+    description: Settings of the run, for C(points) of each document. Not used with O(results), which have their own.
     type: dict
     default: {}
   thresholds:
     description:
-      - What bandwidths and times are to be. Without it, and without O(baseline) and O(assertions), nothing is held against a limit.
-      - A test that none of the rules is for has the verdict V(unchecked).
+      - Limits of bandwidths and times. Without it, and without O(baseline) and O(assertions), the results are not judged by limits.
+      - A test that no rule applies to has the verdict V(unchecked).
     type: dict
     version_added: 0.2.0
     suboptions:
       rules:
         description:
-          - Each has one of C(limit), C(ceiling_percent), C(baseline_percent), C(dip_percent) and C(cliff_factor). A rule is held
-            against the tests that it is for, and of them against the sizes that it is for.
+          - Each has one of C(limit), C(ceiling_percent), C(baseline_percent), C(dip_percent) and C(cliff_factor). A rule applies only to
+            the tests and sizes that it names.
           - Sizes are in bytes, or have C(K), C(M) or C(G) of 1024.
         type: list
         elements: dict
         default: []
         suboptions:
           name:
-            description: What to call the rule. By default it is made of what the rule says.
+            description: Name of the rule. By default it is made from the rule.
             type: str
           collective:
-            description: The collectives that it is for, such as V(all_reduce). By default all.
+            description: The collectives that it applies to, such as V(all_reduce). By default all.
             type: list
             elements: str
           min_ranks:
-            description: The least number of ranks of a test that it is for.
+            description: The smallest number of ranks of a test that it applies to.
             type: int
           max_ranks:
             description: The largest number of ranks.
             type: int
           min_hosts:
-            description: The least number of hosts.
+            description: The smallest number of hosts.
             type: int
           max_hosts:
             description: The largest number of hosts.
             type: int
           gpu:
-            description: How a part of the name of all devices begins, such as V(H100).
+            description: The beginning of a word in the name of all devices, such as V(H100).
             type: str
           network:
-            description: The rule is only for tests where O(thresholds.topology.network) is this.
+            description: The rule applies only if O(thresholds.topology.network) has this value.
             type: str
           metric:
             description:
-              - The value. Default is V(out_of_place.busbw), and for C(cliff_factor) V(out_of_place.time_us).
+              - The value to judge. The default is V(out_of_place.busbw), and for C(cliff_factor) V(out_of_place.time_us).
               - V(avg_busbw) is the printed average. It is over all sizes and both placements, so it depends on which sizes were run.
-                With C(min_bytes) or C(max_bytes) it is checked only where all sizes are in between.
+                With C(min_bytes) or C(max_bytes) it is checked only if all sizes are in between.
             type: str
             choices:
               - out_of_place.busbw
@@ -119,40 +119,40 @@ options:
               - in_place.time_us
               - avg_busbw
           size:
-            description: The only size that it is for.
+            description: The only size that it applies to.
             type: str
           min_bytes:
-            description: The least size that it is for. With C(dip_percent) default is V(1M).
+            description: The smallest size that it applies to. With C(dip_percent) the default is V(1M).
             type: str
           max_bytes:
-            description: The largest size that it is for. With C(cliff_factor) default is V(64K).
+            description: The largest size that it applies to. With C(cliff_factor) the default is V(64K).
             type: str
           over:
             description:
-              - Whether the V(peak) of these sizes is to keep the limit, or V(each) of them.
-              - Default is V(each) for times, with C(size) and with C(baseline_percent), and else V(peak).
+              - Whether the V(peak) of these sizes must keep the limit, or V(each) of them.
+              - The default is V(each) for times, with C(size) and with C(baseline_percent), and else V(peak).
             type: str
             choices: [peak, each]
           limit:
             description: The least bandwidth in GB/s, or the most time in microseconds.
             type: float
           ceiling_percent:
-            description: The least share of what O(thresholds.topology) allows.
+            description: The smallest share of what O(thresholds.topology) allows, in percent.
             type: float
           baseline_percent:
             description:
-              - How much slower than the median of the baseline it may be, or V(0). Where the noise of the baseline is more, it
-                may be that much slower.
-              - Without such a rule, a baseline is held against the times of all sizes.
+              - How much slower than the median of the baseline it may be, in percent; V(0) is allowed. If the noise of the baseline is
+                larger, that is the limit.
+              - Without such a rule, the times of all sizes are compared with a baseline.
             type: float
           dip_percent:
-            description: By how much bandwidth may fall, from the best of the smaller sizes.
+            description: How far the bandwidth may fall below the best of the smaller sizes, in percent.
             type: float
           cliff_factor:
-            description: By how much the time may grow from one size to the next.
+            description: The largest factor by which the time may grow from one size to the next.
             type: float
       topology:
-        description: What the machines are made of, for C(ceiling_percent).
+        description: The hardware of the machines, for C(ceiling_percent).
         type: dict
         default: {}
         suboptions:
@@ -160,25 +160,25 @@ options:
             description: Line rate of a NIC, in Gb/s.
             type: float
           rails:
-            description: How many of them a host has. Default is V(1).
+            description: Number of NICs of a host. The default is V(1).
             type: float
           nvlink_gbytes:
-            description: What a GPU can send by NVLink, in GB/s and one direction, such as V(450) of an H100.
+            description: Bandwidth of a GPU's NVLink, in GB/s and one direction, such as V(450) for an H100.
             type: float
           nvlink_hosts:
-            description: How many hosts one domain of NVLink has. Default is V(1).
+            description: Number of hosts in one NVLink domain. The default is V(1).
             type: int
           in_network_reduction:
-            description: Whether switches reduce (SHARP, NVLS). Default is V(false).
+            description: Whether switches reduce (SHARP, NVLS). The default is V(false).
             type: bool
           network:
-            description: What kind of network it is, in words of one's own, for rules that are for one kind.
+            description: Your own name for the kind of network, for rules that apply to one kind.
             type: str
       reference:
         description:
-          - The name of published values to hold the results against. They are for certain GPUs and numbers of hosts, and tests
-            of others are V(unchecked). Each says its source, system and definition in the verdict.
-          - Default is none of them. Published values are far apart, since they are of different definitions.
+          - The name of published values to compare with. They apply to certain GPUs and numbers of hosts; other tests are
+            V(unchecked). The verdict names the source, system and definition of each.
+          - By default none is used, because the definitions of published values differ and the values are far apart.
         type: str
         choices:
           - nvcre-aws-h100
@@ -208,11 +208,11 @@ options:
           - coreweave-gb200
           - cvs-mi300x
       reference_tolerance_percent:
-        description: How far below a measured reference value is good enough. Values that are acceptance limits are taken as they are.
+        description: How far below a measured reference value is good enough, in percent. Acceptance limits are used as they are.
         type: float
         default: 10
   baseline:
-    description: Statistics of earlier runs, in a file that git can show the differences of.
+    description: Statistics of earlier runs, in a file that is readable in C(git diff).
     type: dict
     version_added: 0.2.0
     suboptions:
@@ -224,40 +224,40 @@ options:
         type: dict
       mode:
         description:
-          - V(compare) holds the results against the baseline; V(save) makes one of the tests that neither failed nor are incomplete.
+          - V(compare) compares the results with the baseline. V(save) makes a baseline of the tests that neither failed nor are incomplete.
         type: str
         choices: [compare, save]
         default: compare
       add:
         description:
-          - Whether V(save) keeps the runs that the file has, and adds those of the results. A run that is in it is not added again.
+          - Whether V(save) keeps the runs in the file and adds those of the results. A run that is in the file is not added again.
         type: bool
         default: true
       tolerance_percent:
         description:
-          - How much slower than the baseline is good enough, where its noise is not more. Default is V(2).
-          - Of fewer than three runs the noise is not known. Nothing is said against such a baseline then, unless this is given.
+          - How much slower than the baseline is good enough, in percent, unless its noise is larger. The default is V(2).
+          - With fewer than three runs the noise is unknown. Nothing is judged by such a baseline, unless this option is set.
         type: float
   assertions:
     description:
-      - What must be true of each result document. They need the Python library C(jmespath) on the host that the task runs on.
+      - Conditions that each result document must meet. They need the Python library C(jmespath) on the host that runs the task.
     type: list
     elements: dict
     default: []
     version_added: 0.2.0
     suboptions:
       that:
-        description: An expression of JMESPath over the document that gives V(true). Whatever else it gives, V(null) included, fails.
+        description: A JMESPath expression over the document. It must give V(true); any other value, such as V(null), fails.
         type: str
         required: true
       msg:
-        description: What to say where it does not hold.
+        description: Message if it does not hold.
         type: str
       name:
-        description: What to call it. By default the expression.
+        description: Name of the assertion. By default the expression.
         type: str
   fail_on:
-    description: Verdicts that fail the task. The results are returned, and written to O(dest), even then.
+    description: Verdicts that fail the task. Even then, the module returns the results and writes them to O(dest).
     type: list
     elements: str
     choices: [fail, incomplete, unchecked]
@@ -281,14 +281,14 @@ EXAMPLES = r"""
   gpufabric.nccl.display_text:
     text: "{{ outcome.results | gpufabric.nccl.results_table }}"
 
-- name: Stop the play where a value is wrong or the output is not whole
+- name: Stop the play if a value is wrong or the output is incomplete
   gpufabric.nccl.nccl_result:
     text: "{{ benchmark.stdout }}"
     points:
       NCCL_ALGO: Ring
     fail_on: [fail, incomplete]
 
-- name: Accept the machines, or say by how much they miss what they should do
+- name: Accept the machines, or say by how much they miss the limits
   gpufabric.nccl.nccl_result:
     src: /var/tmp/all_reduce.log
     thresholds:
@@ -311,19 +311,19 @@ EXAMPLES = r"""
         msg: not all GPUs took part
     fail_on: [fail, incomplete, unchecked]
 
-- name: Keep the run as one of those that say what is usual
+- name: Add the run to a baseline
   gpufabric.nccl.nccl_result:
     src: /var/tmp/all_reduce.log
     baseline:
       path: /var/lib/gpufabric/baseline.json
       mode: save
 
-- name: See whether the rules are right before a long run
+- name: Check the rules before a long run
   gpufabric.nccl.nccl_result:
     results: []
     thresholds: "{{ acceptance }}"
 
-- name: Hold a later run against them
+- name: Compare a later run with the baseline
   gpufabric.nccl.nccl_result:
     src: /var/tmp/all_reduce.log
     baseline:
@@ -336,10 +336,10 @@ result:
   description:
     - The first of RV(results).
     - Sizes are in bytes, times in microseconds, bandwidths in GB/s (10^9 bytes a second).
-    - C(rows) holds V(null) for a half that was not measured, such as of C(-O), and for C(wrong) where values were not checked.
-      Versions before 2.13 print the greatest difference, C(error), instead of how many values are wrong. With C(-C) there is
-      C(cpu_time_us) instead of C(time_us). C(extra) of a row or half holds further columns by their printed names.
-    - C(lost_rows) is how many rows could not be put together, and C(json_output) where nccl-tests wrote its JSON to.
+    - In C(rows), C(out_of_place) or C(in_place) is V(null) if it was not measured, such as with C(-O), and C(wrong) is V(null) if values were
+      not checked. Versions before 2.13 print the greatest difference, C(error), instead of the number of wrong values. With C(-C) there is
+      C(cpu_time_us) instead of C(time_us). C(extra) of a row, C(out_of_place) or C(in_place) holds further columns by their printed names.
+    - C(lost_rows) is the number of rows that could not be put together. C(json_output) is the file to which nccl-tests wrote its JSON.
   returned: when the output could be read
   type: dict
   sample:
@@ -387,18 +387,17 @@ results:
 verdict:
   description:
     - The worst verdict of all tests.
-    - V(pass), V(unchecked) where no value was checked or none of the rules could be applied, V(incomplete) where the output is
-      not whole, or V(fail) where values are wrong, a rule or an assertion is not kept, or the run was not what was meant, such
-      as one without MPI.
+    - V(pass); V(unchecked) if no value was checked or no rule could be applied; V(incomplete) if the output is incomplete; V(fail) if
+      values are wrong, a rule, the baseline or an assertion was missed, or the run was not the intended one, such as a run without MPI.
   returned: when the output could be read
   type: str
   sample: pass
 verdicts:
   description:
-    - What each rule, the baseline and each assertion say of each test. Also in the C(verdicts) of the documents.
+    - The verdict of each rule, the baseline and each assertion on each test. They are also in the C(verdicts) of the documents.
     - Each has C(test) (its number in RV(results), from 1), C(rule), C(metric), C(value), C(limit), C(unit), C(source) (where the
-      limit comes from), C(percent) (by how much the value is better than the limit, or worse where it is negative), C(size)
-      (bytes; the worst where it is about several), C(missed_sizes), C(passed) (V(null) where it could not be told) and C(message).
+      limit comes from), C(percent) (by how much the value is better than the limit, or worse if negative), C(size) (bytes; of several the
+      worst), C(missed_sizes), C(passed) (V(null) if it could not be judged) and C(message).
   returned: when the output could be read and O(thresholds), O(baseline) or O(assertions) are given
   type: list
   elements: dict
@@ -419,14 +418,14 @@ verdicts:
         over 16 ranks on 2 hosts)"
 baseline:
   description:
-    - The baseline that was saved or that the results were held against, with C(schema) (V(gpufabric.nccl/baseline/v1)), C(runs)
-      and C(measurements).
+    - The baseline that was saved or used for the comparison, with C(schema) (V(gpufabric.nccl/baseline/v1)), C(runs) and
+      C(measurements).
   returned: when O(baseline) is given and there is one
   type: dict
   version_added: 0.2.0
   sample: {}
 baseline_summary:
-  description: What the baseline that was saved has now, and how many tests were left out, in words.
+  description: The number of runs in the saved baseline, and of tests that were left out, in words.
   returned: when O(baseline.mode=save)
   type: str
   version_added: 0.2.0
@@ -445,7 +444,15 @@ import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._baseline import (
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
+    parse_file,
+    parse_results,
+    results_object,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import (
     NOTHING_KEPT,
     baseline_text,
     check_baseline,
@@ -454,16 +461,15 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._baseline import (
     read_baseline,
     saved_text,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import (
-    parse_file,
-    parse_results,
-    results_object,
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import REFERENCE_NAMES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import (
+    BOUNDS,
+    LIMITS,
+    METRICS,
+    OVER,
+    Judge,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._reference_values import REFERENCE_NAMES
-from ansible_collections.gpufabric.nccl.plugins.module_utils._report import check_documents
-from ansible_collections.gpufabric.nccl.plugins.module_utils._verdict import BOUNDS, LIMITS, METRICS, OVER, Judge
 
 try:
     import jmespath
@@ -601,6 +607,65 @@ def documents_from(params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     return [{**document, "points": params["points"]} for document in documents]
 
 
+class BadVerdict(GpufabricError):
+    """A verdict that is to fail the task."""
+
+    def __init__(self, verdicts: t.Iterable[str], result: dict[str, t.Any]) -> None:
+        causes = "; ".join(problem["cause"] for problem in result["problems"])
+        super().__init__(f"the verdict is {' and '.join(verdicts)}" + (f": {causes}" if causes else ""))
+        self.details = result
+
+
+def run(params: dict[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """Read and judge; what the module returns. Raises GpufabricError."""
+    baseline = params["baseline"]
+    saves = baseline is not None and baseline["mode"] == "save"
+    earlier = earlier_baseline(baseline, needed=not saves) if baseline and (baseline["add"] or not saves) else None
+    judge = judge_of(params, None if saves else earlier)
+    documents = documents_from(params)
+    if judge:
+        documents = [judge.judge(document) for document in documents]
+    outcome = results_object(documents)
+    result: dict[str, t.Any] = {
+        "changed": False,
+        "result": documents[0] if documents else None,
+        "results": documents,
+        "verdict": outcome["verdict"],
+        "problems": [problem for document in documents for problem in document["problems"]],
+        **({"baseline": earlier} if earlier else {}),
+    }
+    if judge:
+        result["verdicts"] = [
+            {"test": number, **entry} for number, document in enumerate(documents, 1) for entry in document["verdicts"]
+        ]
+    files = {}
+    if params["dest"] is not None and documents:
+        files["dest"] = (params["dest"], json.dumps(outcome, indent=2) + "\n")
+    saved = new_baseline(baseline["path"], earlier, documents) if saves else None
+    if saved:
+        files["baseline.path"] = (baseline["path"], baseline_text(saved))
+        result.update(baseline=saved, baseline_summary=saved_text(saved, documents))
+    elif saves and documents:
+        result["warnings"] = [f"{baseline['path']} is left as it was: {NOTHING_KEPT}"]
+    result.update(write_files(files, check_mode))
+    bad = sorted({document["verdict"] for document in documents} & set(params["fail_on"]))
+    if bad:
+        raise BadVerdict(bad, result)
+    return result
+
+
+def write_files(files: t.Mapping[str, tuple[str, str]], check_mode: bool) -> dict[str, t.Any]:
+    """Write texts, each as path and text by its option, where they differ; ``changed`` and ``diff``. Raises GpufabricError."""
+    diffs = {path: (text, pending_write(option, path, text)) for option, (path, text) in files.items()}
+    for path, (text, diff) in diffs.items():
+        if diff is not None and not check_mode:
+            write_text(os.path.abspath(path), text, mode=0o644)
+    differences = [diff for _text, diff in diffs.values() if diff is not None]
+    if not differences:
+        return {}
+    return {"changed": True, "diff": differences if len(differences) > 1 else differences[0]}
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -609,49 +674,7 @@ def main() -> None:
         required_one_of=[("src", "text", "results")],
         supports_check_mode=True,
     )
-    dest, baseline = module.params["dest"], module.params["baseline"]
-    saves = baseline is not None and baseline["mode"] == "save"
-    result: dict[str, t.Any] = {"changed": False}
-    try:
-        earlier = earlier_baseline(baseline, needed=not saves) if baseline and (baseline["add"] or not saves) else None
-        judge = judge_of(module.params, None if saves else earlier)
-        documents = documents_from(module.params)
-        if judge:
-            documents = [judge.judge(document) for document in documents]
-        outcome = results_object(documents)
-        files = {} if dest is None or not documents else {"dest": (dest, json.dumps(outcome, indent=2) + "\n")}
-        if earlier:
-            result["baseline"] = earlier
-        saved = new_baseline(baseline["path"], earlier, documents) if saves else None
-        if saved:
-            files["baseline.path"] = (baseline["path"], baseline_text(saved))
-            result.update(baseline=saved, baseline_summary=saved_text(saved, documents))
-        elif saves and documents:
-            module.warn(f"{baseline['path']} is left as it was: {NOTHING_KEPT}")
-        diffs = {path: (text, pending_write(option, path, text)) for option, (path, text) in files.items()}
-        for path, (text, diff) in diffs.items():
-            if diff is not None and not module.check_mode:
-                write_text(os.path.abspath(path), text, mode=0o644)
-    except GpufabricError as error:
-        module.fail_json(msg=str(error))
-    differences = [diff for text, diff in diffs.values() if diff is not None]
-    if differences:
-        result.update(changed=True, diff=differences if len(differences) > 1 else differences[0])
-    result.update(
-        result=documents[0] if documents else None,
-        results=documents,
-        verdict=outcome["verdict"],
-        problems=[problem for document in documents for problem in document["problems"]],
-    )
-    if judge:
-        result["verdicts"] = [
-            {"test": number, **entry} for number, document in enumerate(documents, 1) for entry in document["verdicts"]
-        ]
-    bad = sorted({document["verdict"] for document in documents} & set(module.params["fail_on"]))
-    if bad:
-        causes = "; ".join(problem["cause"] for problem in result["problems"])
-        module.fail_json(msg=f"the verdict is {' and '.join(bad)}" + (f": {causes}" if causes else ""), **result)
-    module.exit_json(**result)
+    run_module(module, run)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ module: pods_ready
 short_description: Wait until pods are ready, or say why they are not
 version_added: 0.2.0
 description:
-  - Waits until all pods of a selection are ready, and shows meanwhile how many are.
-  - When they are not by the deadline, fails with the reason that Kubernetes gives for each pod, such as that no node has enough
-    GPUs, that the image cannot be pulled, that the container crashed (with the last lines of its log), or that a quota is used up.
-  - Run it on the controller. It asks the cluster through M(kubernetes.core.k8s_info), so what that needs is needed here.
+  - Waits until all selected pods are ready, and shows how many are.
+  - If they are not ready in time, it fails and gives the reason for each pod. No node has enough GPUs, the image cannot be pulled, the
+    container crashed (with the last lines of its log), or a quota is used up, for example.
+  - Run it on the controller. It uses M(kubernetes.core.k8s_info) and has its requirements.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -33,28 +33,28 @@ options:
     elements: str
   stateful_set:
     description:
-      - Name of the StatefulSet that makes the pods. Its pods are waited for until they are as it now wants them, and what keeps it
-        from making them is told.
+      - Name of the StatefulSet that makes the pods. The module waits until they match its current template. If something keeps it from
+        making them, the failure says what.
     type: str
   count:
     description:
-      - How many pods there are to be.
-      - By default as many as O(names) names, or all that O(label_selector) finds, at least one.
+      - Number of pods to wait for.
+      - By default the number of O(names), or of all pods that match O(label_selector), at least one.
     type: int
   container:
     description: The container to run programs in. By default a pod's first.
     type: str
   interpreter:
     description:
-      - Path of the pods' Python. Where it is given, it is made sure that each pod can be reached by P(kubernetes.core.kubectl#connection)
-        and has it, by one C(kubectl exec) in each. A module that is sent to a pod without it may hang.
+      - Path of the pods' Python. If it is set, one C(kubectl exec) in each pod checks that P(kubernetes.core.kubectl#connection) reaches
+        the pod and that the pod has this Python. A module that is sent to a pod without Python may hang.
     type: path
   timeout:
     description: How long to wait, in seconds.
     type: float
     default: 300
   interval:
-    description: How long to wait between two looks, in seconds.
+    description: How long to wait between two polls, in seconds.
     type: float
     default: 1
 seealso:
@@ -83,7 +83,7 @@ pods:
       type: str
       sample: trainer-0
     uid:
-      description: What tells it from a later pod of the same name.
+      description: Its UID. A later pod of the same name has another.
       type: str
       sample: 5cba46a1-8bd0-4f0f-8a85-6b4ab0f3ae5a
     address:
@@ -99,7 +99,7 @@ pods:
       type: str
       sample: worker
     restarts:
-      description: How often that container has been started anew.
+      description: How often that container has been restarted.
       type: int
       sample: 0
 waited:
@@ -108,12 +108,12 @@ waited:
   type: float
   sample: 3.2
 summary:
-  description: How many pods are ready, of how many.
+  description: How many of the pods are ready.
   returned: when they are not ready in time
   type: str
   sample: 3 of 4 pods are ready after 300 s in namespace bench.
 problems:
-  description: Why pods are not ready, or why the cluster does not tell, each with C(id), C(severity), C(host) (the pod), C(cause), C(cure) and C(evidence).
+  description: Why pods are not ready, or the cluster does not answer, each with C(id), C(severity), C(host) (the pod), C(cause), C(cure) and C(evidence).
   returned: failure
   type: list
   elements: dict

@@ -10,13 +10,13 @@ module: run_cleanup
 short_description: End a run on a node and remove all that it left
 version_added: 0.2.0
 description:
-  - Ends every process of a run on this node, the private sshd with its sessions, programs that were started detached, and ranks,
-    and makes sure that they are gone.
+  - Ends every process of a run on this node and makes sure that they are gone. These are the private sshd with its sessions, programs
+    that were started detached, and ranks.
   - Removes the run's files and keys, the block that M(gpufabric.nccl.ssh_mesh) wrote into C(~/.ssh/config), the account
-    that M(gpufabric.nccl.sshd_instance) made for a uid that has none, and sshd's own directory where it was made for the run.
-  - Does in one execution what O(gpufabric.nccl.sshd_instance#module:state=absent) of M(gpufabric.nccl.sshd_instance) and the same
-    of M(gpufabric.nccl.ssh_mesh) and M(gpufabric.nccl.mpi_run) do, each for what it made.
-  - Other runs are not touched, nor what others keep in the run's directory.
+    that M(gpufabric.nccl.sshd_instance) made for a UID without one, and sshd's own directory if it was made for the run.
+  - Does in one execution what C(state=absent) of M(gpufabric.nccl.sshd_instance), M(gpufabric.nccl.ssh_mesh) and
+    M(gpufabric.nccl.mpi_run) do together.
+  - Does not touch other runs, nor files of other owners in the run's directory.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -54,7 +54,7 @@ ended:
   elements: str
   sample: [mpirun, ssh, sshd]
 removed:
-  description: Paths that were removed, and paths of files of the system or the user that the run's part was removed from.
+  description: Paths that were removed, and paths of system or user files from which the run's part was removed.
   returned: success
   type: list
   elements: str
@@ -67,28 +67,32 @@ run_dir:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._cleanup import Cleanup
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
+
+
+def run(params: dict, check_mode: bool) -> dict:
+    """Remove what the run left; what the module returns. Raises GpufabricError."""
+    run_dir = RunDir(params["run_id"], params["run_dir"])
+    cleanup = Cleanup(run_dir)
+    leftovers = cleanup.plan()
+    if leftovers and not check_mode:
+        cleanup.apply(leftovers)
+    return {
+        "changed": bool(leftovers),
+        "diff": leftovers.as_diff(),
+        "ended": list(leftovers.ended),
+        "removed": list(leftovers.removed),
+        "run_dir": run_dir.path,
+    }
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec=RUN_ARGUMENT_SPEC, supports_check_mode=True)
-    try:
-        run_dir = RunDir(module.params["run_id"], module.params["run_dir"])
-        cleanup = Cleanup(run_dir)
-        leftovers = cleanup.plan()
-        if leftovers and not module.check_mode:
-            cleanup.apply(leftovers)
-    except GpufabricError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=bool(leftovers),
-        diff=leftovers.as_diff(),
-        ended=list(leftovers.ended),
-        removed=list(leftovers.removed),
-        run_dir=run_dir.path,
+    run_module(
+        AnsibleModule(argument_spec=RUN_ARGUMENT_SPEC, supports_check_mode=True), run, NODE_CATALOGUE.problems_in
     )
 
 

@@ -11,8 +11,8 @@ short_description: Let the nodes of a run reach each other by ssh, with pinned h
 version_added: 0.1.0
 description:
   - Writes the run's C(ssh_config), C(known_hosts) and C(authorized_keys) on a node, from the list of all nodes.
-  - Host keys are pinned. They came over the connection that Ansible has with each node, so nothing is trusted on first use.
-  - Nothing outside the run's directory is written unless O(user_config) says so.
+  - Pins the host keys. They came over the connection that Ansible has with each node, so nothing is trusted on first use.
+  - Writes nothing outside the run's directory unless O(user_config=true).
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -22,7 +22,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - In check mode peers may lack ports and keys, as they do where M(gpufabric.nccl.sshd_instance) has not run yet.
+      - In check mode peers may lack ports and keys, as they do before M(gpufabric.nccl.sshd_instance) has run.
   diff_mode:
     support: full
   idempotent:
@@ -30,7 +30,7 @@ attributes:
 options:
   state:
     description:
-      - V(present) writes the files, V(absent) removes them and the block in the user's own configuration.
+      - V(present) writes the files. V(absent) removes them and the block in the user's own configuration.
     type: str
     choices: [present, absent]
     default: present
@@ -38,32 +38,32 @@ options:
     description:
       - All nodes of the run, this one included, each as M(gpufabric.nccl.sshd_instance) returns it.
       - A peer has an C(address) (numeric), the C(port) of its sshd, the C(user) to log in as, its C(host_public_keys) (a list) and
-        its C(client_public_key), keys as C(TYPE BASE64). Further keys are ignored.
-      - It may have C(sources), a list of the addresses and subnets that it may log in from, by default its C(address) only; for
-        networks that translate addresses.
-      - With O(identity_file), a peer has an C(address), and may have a C(port) and a C(user). Without them they are what
-        C(/etc/ssh/ssh_config) on the node says, and who runs ssh.
+        its C(client_public_key), keys as C(TYPE BASE64). Further fields are ignored.
+      - It may have C(sources), a list of the addresses and subnets that it may log in from, for networks that translate addresses. The
+        default is its C(address) only.
+      - With O(identity_file), a peer has an C(address), and may have a C(port) and a C(user). By default, ssh takes them from
+        C(/etc/ssh/ssh_config) on the node, or uses its own defaults.
       - Required with O(state=present).
     type: list
     elements: dict
   identity_file:
     description:
-      - Path of a private key on the node to log in with in place of the run's own, for peers whose sshd is not the run's, such as the
-        pods of a job that is adopted. They are only logged in to; nothing is written that would let anybody in.
-      - Where others may read it, which ssh refuses, a copy in the run's directory is used.
-      - Needs O(strict_host_keys=false), for nobody knows the host keys.
+      - Path of a private key on the node that replaces the run's own, for peers whose sshd is not the run's, such as the pods of an
+        adopted job. The module then writes no C(authorized_keys).
+      - If others can read the key, which ssh refuses, the module uses a copy in the run's directory.
+      - Needs O(strict_host_keys=false), because the host keys are unknown.
     type: path
     version_added: 0.2.0
   send_env:
     description:
-      - Names of the environment variables that ssh sends, C(*) and C(?) are wildcards.
-      - The other side must accept them too, see the option O(gpufabric.nccl.sshd_instance#module:accept_env) of M(gpufabric.nccl.sshd_instance).
+      - Names of the environment variables that ssh sends; C(*) and C(?) are wildcards.
+      - The other side must accept them too; see the option O(gpufabric.nccl.sshd_instance#module:accept_env) of M(gpufabric.nccl.sshd_instance).
     type: list
     elements: str
     default: [LD_LIBRARY_PATH, NCCL_*, OMPI_MCA_*, PRTE_MCA_*, PMIX_MCA_*]
   strict_host_keys:
     description:
-      - Whether a host key must be the pinned one. For adopted pods alone, whose host keys nobody knows, it may be V(false).
+      - Whether a host key must be the pinned one. It may be V(false) only for adopted pods, whose host keys are unknown.
     type: bool
     default: true
   user_config:
@@ -85,12 +85,12 @@ EXAMPLES = r"""
     interface: eth0
   register: sshd
 
-- name: Let all reach all
+- name: Let all nodes reach each other
   gpufabric.nccl.ssh_mesh:
     peers: "{{ ansible_play_hosts | map('extract', hostvars, 'sshd') | list }}"
   register: mesh
 
-- name: Log in to the workers of somebody else's job, with its key
+- name: Log in to the workers of an adopted job, with its key
   gpufabric.nccl.ssh_mesh:
     peers:
       - address: 10.0.0.11
@@ -98,7 +98,7 @@ EXAMPLES = r"""
     identity_file: /root/.ssh/id_rsa
     strict_host_keys: false
 
-- name: Take it all away
+- name: Remove the files
   gpufabric.nccl.ssh_mesh:
     state: absent
 """
@@ -120,7 +120,7 @@ authorized_keys:
   type: str
   sample: /run/gpufabric/default/sshd/authorized_keys
 agent:
-  description: The command that mpirun is to start remote shells with.
+  description: The command with which mpirun starts remote shells.
   returned: O(state=present)
   type: list
   elements: str
@@ -130,12 +130,12 @@ agent:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._account import Account
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._openssh import find_openssh_program
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import (
-    FORWARDED_ENVIRONMENT,
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
     MeshFiles,
     agent,
     check_environment_names,
@@ -146,6 +146,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import (
     render_ssh_config,
     usable_identity,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import FORWARDED_ENVIRONMENT
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs import find_openssh_program
 
 
 def desired_texts(params: dict, run_dir: RunDir, check_mode: bool) -> dict[str, str]:
@@ -175,6 +177,29 @@ def _texts_for_bare_peers(params: dict, run_dir: RunDir) -> dict[str, str]:
     return {run_dir.ssh_config: config, **({} if copy is None else {run_dir.identity: copy})}
 
 
+def run(params: dict, check_mode: bool) -> dict:
+    """Write or remove the run's files of ssh; what the module returns. Raises GpufabricError."""
+    os.umask(0o077)
+    run_dir = RunDir(params["run_id"], params["run_dir"])
+    files = MeshFiles(run_dir, Account(run_dir))
+    result, texts = {}, {}
+    if params["state"] == "present":
+        texts = desired_texts(params, run_dir, check_mode)
+        run_dir.check()
+        result["agent"] = agent(find_openssh_program("ssh"), run_dir)
+    changes = files.plan(texts, params["user_config"])
+    if not check_mode:
+        files.apply(changes)
+    return {
+        "changed": bool(changes),
+        "diff": [change.as_diff() for change in changes],
+        "ssh_config": run_dir.ssh_config,
+        "known_hosts": run_dir.known_hosts,
+        "authorized_keys": run_dir.authorized_keys,
+        **result,
+    }
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -191,31 +216,7 @@ def main() -> None:
         required_if=[("state", "present", ["peers"])],
         supports_check_mode=True,
     )
-    params = module.params
-    os.umask(0o077)
-    try:
-        run_dir = RunDir(params["run_id"], params["run_dir"])
-        files = MeshFiles(run_dir, Account(run_dir))
-        result = {}
-        if params["state"] == "present":
-            texts = desired_texts(params, run_dir, module.check_mode)
-            run_dir.check()
-            result["agent"] = agent(find_openssh_program("ssh"), run_dir)
-        else:
-            texts = {}
-        changes = files.plan(texts, params["user_config"])
-        if not module.check_mode:
-            files.apply(changes)
-    except GpufabricError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=bool(changes),
-        diff=[change.as_diff() for change in changes],
-        ssh_config=run_dir.ssh_config,
-        known_hosts=run_dir.known_hosts,
-        authorized_keys=run_dir.authorized_keys,
-        **result,
-    )
+    run_module(module, run, NODE_CATALOGUE.problems_in)
 
 
 if __name__ == "__main__":

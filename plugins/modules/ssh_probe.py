@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ssh_probe
-short_description: Find out which hosts of a fleet can be logged in to by ssh from here, and why not
+short_description: Find the hosts of a fleet that cannot be reached by ssh from here, and why
 version_added: 0.2.0
 description:
-  - Logs in to all hosts at once, step by step. It resolves the name, connects, reads what answers, compares the host key with
+  - Logs in to all hosts at once, step by step. It resolves the name, connects, reads the banner, compares the host key with
     C(known_hosts), authenticates and runs one command.
-  - To be run on the controller, before a play meets hosts that are unreachable one by one.
-  - It speaks ssh itself, by paramiko, and does not read C(ssh_config). Hosts behind a jump host are not for it.
-  - The module does not fail where a host does. It returns RV(ok) and RV(problems).
+  - Run it on the controller at the start of a play to find every unreachable host at once instead of one task at a time.
+  - It speaks ssh itself, by paramiko, and does not read C(ssh_config). It cannot reach hosts behind a jump host.
+  - The module does not fail if a host does. It returns RV(ok) and RV(problems).
 author:
   - gpufabric contributors (@gpufabric)
 requirements:
@@ -30,7 +30,7 @@ options:
     required: true
     suboptions:
       name:
-        description: What to call the host in results.
+        description: Name of the host in results.
         type: str
         required: true
       address:
@@ -67,7 +67,7 @@ options:
     type: float
     default: 5
   forks:
-    description: How many hosts are logged in to at a time.
+    description: Number of hosts to log in to at the same time.
     type: int
     default: 256
 seealso:
@@ -77,7 +77,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Find out which hosts can be reached
+- name: Find the hosts that cannot be reached
   hosts: localhost
   connection: local
   gather_facts: false
@@ -89,7 +89,7 @@ EXAMPLES = r"""
       vars:
         ansible_python_interpreter: "{{ ansible_playbook_python }}"
 
-    - name: Say what is in the way
+    - name: Show the problems
       gpufabric.nccl.display_text:
         text: "{{ probe.problems | gpufabric.nccl.problems_text }}"
 """
@@ -116,15 +116,15 @@ hosts:
       sample: false
     stage:
       description: >-
-        The step that fails, of C(resolve), C(connect), C(host_key), C(authenticate), C(session); V(null) where none does.
+        The step that fails, of C(resolve), C(connect), C(host_key), C(authenticate), C(session); V(null) if none does.
       type: str
       sample: host_key
     problem:
-      description: The id of its problem, V(null) where it has none.
+      description: The id of its problem, V(null) if it has none.
       type: str
       sample: host-key-changed
     banner:
-      description: What its sshd says it is.
+      description: The banner of its sshd.
       type: str
       sample: SSH-2.0-OpenSSH_9.2p1
     output:
@@ -132,7 +132,7 @@ hosts:
       type: str
       sample: ""
     seconds:
-      description: How long it took.
+      description: How long it took, in seconds.
       type: float
       sample: 0.12
 problems:
@@ -148,7 +148,7 @@ problems:
       cure: Start sshd there.
       evidence: Connection refused
 seconds:
-  description: How long it took.
+  description: How long it took, in seconds.
   returned: success
   type: float
   sample: 4.2
@@ -157,12 +157,32 @@ seconds:
 import time
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_probe import (
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.fleet_login import (
     PARAMIKO_IMPORT_ERROR,
     Prober,
     parse_endpoints,
 )
+
+
+def run(params: dict, check_mode: bool) -> dict:
+    """Log in to all hosts; what the module returns. Raises GpufabricError."""
+    begin = time.monotonic()
+    if not 0 < params["timeout"] <= 60:
+        raise OptionError("timeout", params["timeout"], "more than 0 and at most 60 seconds")
+    if not 1 <= params["forks"] <= 4096:
+        raise OptionError("forks", params["forks"], "1 to 4096")
+    endpoints = parse_endpoints(params["endpoints"], params["host_key_checking"])
+    outcomes = Prober(params["command"], params["timeout"]).probe_all(endpoints, params["forks"])
+    problems = [outcome.finding.problem.as_dict() for outcome in outcomes if outcome.finding is not None]
+    return {
+        "ok": not problems,
+        "hosts": [outcome.as_dict() for outcome in outcomes],
+        "problems": problems,
+        "seconds": round(time.monotonic() - begin, 2),
+    }
 
 
 def main() -> None:
@@ -195,25 +215,7 @@ def main() -> None:
     )
     if PARAMIKO_IMPORT_ERROR is not None:
         module.fail_json(msg=missing_required_lib("paramiko"), exception=PARAMIKO_IMPORT_ERROR)
-    params = module.params
-    begin = time.monotonic()
-    try:
-        if not 0 < params["timeout"] <= 60:
-            raise OptionError("timeout", params["timeout"], "more than 0 and at most 60 seconds")
-        if not 1 <= params["forks"] <= 4096:
-            raise OptionError("forks", params["forks"], "1 to 4096")
-        endpoints = parse_endpoints(params["endpoints"], params["host_key_checking"])
-        outcomes = Prober(params["command"], params["timeout"]).probe_all(endpoints, params["forks"])
-    except GpufabricError as error:
-        module.fail_json(msg=str(error))
-    problems = [outcome.finding.problem.as_dict() for outcome in outcomes if outcome.finding is not None]
-    module.exit_json(
-        changed=False,
-        ok=not problems,
-        hosts=[outcome.as_dict() for outcome in outcomes],
-        problems=problems,
-        seconds=round(time.monotonic() - begin, 2),
-    )
+    run_module(module, run, CATALOGUE.problems_in)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,15 @@ module: sshd_instance
 short_description: Run a private sshd for mpirun on a node
 version_added: 0.1.0
 description:
-  - Starts an sshd of the run's own, beside the system's, with its own host keys, its own list of authorized keys, its own
-    client key pair and a port of its own, bound to one address.
-  - The port is asked of the operating system and taken at once. Should another program take it in between, another port is
-    asked for. The instance counts as running only when the port presents the instance's own host key.
-  - Works as root and as an ordinary user, who can then be logged in to as that user only.
-  - Works under a uid that has no entry in C(/etc/passwd), or one with a shell that runs nothing, as containers are run by
-    OpenShift and others. The run gives it one, C(gpufabric-UID), in C(/etc/passwd) where the image lets the user write that,
-    else by C(libnss_wrapper) where the image has it. With O(state=absent) it goes.
-  - Private keys are made on the node and never leave it.
+  - Starts an sshd for the run, beside the system's. It has its own host keys, authorized keys, client key pair and port, and is bound to
+    one address.
+  - The operating system chooses the port, and sshd takes it at once. If another program takes it in between, the module asks for
+    another. The instance counts as running only when the port presents the instance's own host key.
+  - Works as root and as an ordinary user. Under an ordinary user, only that user can log in.
+  - Works in containers of OpenShift and others, whose UID has no entry in C(/etc/passwd), or one with a shell that runs nothing. The run
+    adds an entry C(gpufabric-UID) to C(/etc/passwd) if the user may write that file, else by C(libnss_wrapper) if the image has it.
+    O(state=absent) removes it.
+  - Makes private keys on the node, which never leave it.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -29,7 +29,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Of an instance that does not exist yet, port and keys are not known in check mode; RV(port) is V(0) and the keys are empty.
+      - If the instance does not exist yet, its port and keys are unknown in check mode; RV(port) is V(0) and the keys are empty.
   diff_mode:
     support: full
     details:
@@ -41,50 +41,50 @@ attributes:
 options:
   state:
     description:
-      - V(started) has it running with these options. An instance that runs with others is restarted; its sessions go on.
-      - V(restarted) restarts it in any case.
-      - V(stopped) ends it, its sessions and what was started in them, and nothing else. Its keys and its port are kept for the next start.
+      - V(started) makes sure that it runs with these options. If it runs with others, it is restarted; its sessions continue.
+      - V(restarted) always restarts it.
+      - V(stopped) ends it, its sessions and the programs that were started in them. Its keys and its port are kept for the next start.
       - V(absent) also removes its files and keys.
     type: str
     choices: [started, stopped, restarted, absent]
     default: started
   port:
     description:
-      - The TCP port. V(0) lets the operating system choose one; an instance that has one keeps it as long as it is free.
+      - The TCP port. With V(0), the operating system chooses one. An instance that already has a port keeps it as long as it is free.
     type: int
     default: 0
   accept_env:
     description:
-      - Names of the environment variables that a client may send, C(*) and C(?) are wildcards. All others are dropped.
-      - Clients must send them too, see the option O(gpufabric.nccl.ssh_mesh#module:send_env) of M(gpufabric.nccl.ssh_mesh).
+      - Names of the environment variables that a client may send; C(*) and C(?) are wildcards. sshd drops all others.
+      - Clients must send them too; see the option O(gpufabric.nccl.ssh_mesh#module:send_env) of M(gpufabric.nccl.ssh_mesh).
     type: list
     elements: str
     default: [LD_LIBRARY_PATH, NCCL_*, OMPI_MCA_*, PRTE_MCA_*, PMIX_MCA_*]
   host_key_types:
-    description: The kinds of host keys that it has.
+    description: Types of its host keys.
     type: list
     elements: str
     choices: [ed25519, ecdsa, rsa]
     default: [ed25519]
   use_pam:
     description:
-      - Whether sessions go through PAM.
-      - By default they do not, except for root where that account is locked, since sshd without PAM lets nobody into a locked account.
+      - Whether sshd uses PAM.
+      - By default it does so only for root with a locked account, because without PAM sshd refuses every login to a locked account.
     type: bool
   sshd_path:
-    description: Absolute path of sshd, where it is not on the PATH nor in one of the usual places.
+    description: Absolute path of sshd, if it is neither on the PATH nor in one of the usual directories.
     type: path
   environment:
     description:
-      - Environment variables of each session and all that is started in it, such as those that differ from node to node.
-        They come before what a client sends.
+      - Environment variables of each session and of the programs in it, such as those that differ from node to node.
+        They override those that a client sends.
     type: dict
     default: {}
     version_added: 0.2.0
   extra_options:
     description:
       - Further keywords of sshd_config and their values.
-      - Keywords that the module sets for safety, such as C(PermitRootLogin), C(Port) and C(AcceptEnv), are refused.
+      - The module refuses keywords that it sets itself for safety, such as C(PermitRootLogin), C(Port) and C(AcceptEnv).
     type: dict
     default: {}
   timeout:
@@ -103,18 +103,18 @@ EXAMPLES = r"""
     interface: eth0
   register: sshd
 
-- name: Let clients set two variables of their own, in a run of its own
+- name: Let clients set further variables, in a run with another name
   gpufabric.nccl.sshd_instance:
     run_id: nightly
     subnet: 10.0.0.0/16
     accept_env: [LD_LIBRARY_PATH, "MY_APP_*"]
 
-- name: Let NCCL know of an interface that has another name on each worker
+- name: Set NCCL's interface, whose name differs between workers
   gpufabric.nccl.sshd_instance:
     environment:
       NCCL_SOCKET_IFNAME: "={{ data_interface }}"
 
-- name: Remove it and all that it left
+- name: Remove it and its files
   gpufabric.nccl.sshd_instance:
     state: absent
 """
@@ -126,12 +126,12 @@ address:
   type: str
   sample: 10.0.0.11
 port:
-  description: The port that it listens on; V(0) where it is not known yet, in check mode.
+  description: The port that it listens on; V(0) if it is not known yet, in check mode.
   returned: O(state) is V(started) or V(restarted)
   type: int
   sample: 48231
 pid:
-  description: Process id of the listener; V(null) where it is not known yet, in check mode.
+  description: Process id of the listener; V(null) if it is not known yet, in check mode.
   returned: O(state) is V(started) or V(restarted)
   type: int
   sample: 4711
@@ -142,8 +142,8 @@ user:
   sample: root
 environment:
   description:
-    - The environment that ssh, mpirun and all that looks up users need on this node.
-    - Empty but for a uid that has an account by libnss_wrapper only. M(gpufabric.nccl.mpi_run) and the sessions of the sshd have it.
+    - The environment that ssh, mpirun and other programs that look up users need on this node.
+    - Empty unless the UID has its account by libnss_wrapper. M(gpufabric.nccl.mpi_run) and the sessions of the sshd set it.
   returned: O(state) is V(started) or V(restarted)
   type: dict
   sample: {}
@@ -154,7 +154,7 @@ host_public_keys:
   elements: str
   sample: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample"]
 client_public_key:
-  description: Public key of the pair that this node logs in to others with.
+  description: Public key of the pair with which this node logs in to others.
   returned: O(state) is V(started) or V(restarted)
   type: str
   sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample
@@ -175,7 +175,7 @@ sshd_version:
   sample: "9.2"
 problems:
   description:
-    - Why it does not run, as far as that is known, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
+    - Why it does not run, if the cause is known, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
     - Each C(id) is described in C(docs/troubleshooting.md).
   returned: failure
   type: list
@@ -191,28 +191,22 @@ problems:
 """
 
 import os
-import socket
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._account import Account
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
-    ADDRESS_ARGUMENT_SPEC,
-    own_address,
-)
-from ansible_collections.gpufabric.nccl.plugins.module_utils._problem import failure
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import ADDRESS_ARGUMENT_SPEC, own_address
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import FORWARDED_ENVIRONMENT
-from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import (
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import FORWARDED_ENVIRONMENT
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
     HOST_KEY_TYPES,
-    Instance,
     Sshd,
     SshdSettings,
-    check_port_is_free,
     default_use_pam,
-    describe,
-    render_config,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd_states import have_ended, have_running
 
 
 def settings_of(params: dict, account: Account) -> SshdSettings:
@@ -231,53 +225,18 @@ def settings_of(params: dict, account: Account) -> SshdSettings:
     )
 
 
-def run_started(sshd: Sshd, settings: SshdSettings, restart: bool, timeout: float, check_mode: bool) -> dict:
-    """Have it running; what the module returns. Raises GpufabricError."""
-    sshd.run_dir.check()
-    sshd.account.check()
-    version = sshd.read_version()
-    instance = sshd.read()
-    port = settings.port or instance.port
-    desired = render_config(settings, sshd.run_dir, port, version)
-    account_made = sshd.account.found == sshd.account.line
-    changed = restart or not account_made or instance.pid is None or instance.config != desired
-    diff = {
-        "before": sshd.account.found + instance.describe(),
-        "after": sshd.account.line + describe(desired, running=True),
-    }
-    if changed and settings.port and settings.port != instance.port:
-        check_port_is_free(settings)
-    if changed and not check_mode:
-        instance = sshd.start(settings, version, port, timeout)
-    elif changed:
-        instance = Instance(desired, None)
-    return {
-        "changed": changed,
-        "diff": diff,
-        "address": settings.address,
-        "port": instance.port,
-        "pid": instance.pid,
-        "user": settings.user,
-        "environment": sshd.account.environment,
-        "host_public_keys": sshd.host_public_keys(desired),
-        "client_public_key": sshd.client_public_key(),
-        "hostname": socket.gethostname(),
-        "sshd_version": ".".join(map(str, version)),
-    }
-
-
-def run_ended(sshd: Sshd, remove: bool, check_mode: bool) -> dict:
-    """Have it stopped or gone; what the module returns. Raises GpufabricError."""
-    instance = sshd.read()
-    changed = sshd.has_processes() or (remove and sshd.exists())
-    before = sshd.account.found + instance.describe()
-    after = "" if remove else sshd.account.found + describe(instance.config, running=False)
-    if changed and not check_mode:
-        if remove:
-            sshd.remove()
-        else:
-            sshd.stop()
-    return {"changed": changed, "diff": {"before": before, "after": after}}
+def run(params: dict, check_mode: bool) -> dict:
+    """Bring the sshd to its state; what the module returns. Raises GpufabricError."""
+    os.umask(0o077)
+    run_dir = RunDir(params["run_id"], params["run_dir"])
+    account = Account(run_dir)
+    sshd = Sshd(run_dir, account, params["sshd_path"])
+    if params["state"] in ("started", "restarted"):
+        restart = params["state"] == "restarted"
+        result = have_running(sshd, settings_of(params, account), restart, params["timeout"], check_mode)
+    else:
+        result = have_ended(sshd, params["state"] == "absent", check_mode)
+    return {"run_dir": run_dir.path, **result}
 
 
 def main() -> None:
@@ -308,20 +267,7 @@ def main() -> None:
         mutually_exclusive=[("address", "interface", "subnet")],
         supports_check_mode=True,
     )
-    params = module.params
-    os.umask(0o077)
-    try:
-        run_dir = RunDir(params["run_id"], params["run_dir"])
-        account = Account(run_dir)
-        sshd = Sshd(run_dir, account, params["sshd_path"])
-        if params["state"] in ("started", "restarted"):
-            restart = params["state"] == "restarted"
-            result = run_started(sshd, settings_of(params, account), restart, params["timeout"], module.check_mode)
-        else:
-            result = run_ended(sshd, params["state"] == "absent", module.check_mode)
-    except GpufabricError as error:
-        module.fail_json(**failure(error))
-    module.exit_json(run_dir=run_dir.path, **result)
+    run_module(module, run, NODE_CATALOGUE.problems_in)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: sshd_log
-short_description: Find out why the private sshd of a run refused somebody
+short_description: Find out why the private sshd of a run refused a login
 version_added: 0.2.0
 description:
-  - Reads the log of the sshd that M(gpufabric.nccl.sshd_instance) runs, and says why it refused the last that came.
-  - A client is told little. That an account is locked, that PAM is against it, or that the host keys are gone is said in the log alone.
+  - Reads the log of the sshd that M(gpufabric.nccl.sshd_instance) runs, and returns why sshd refused the last connection.
+  - The client sees little of this. Only the log shows that an account is locked, that PAM refuses it, or that host keys are missing.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -38,7 +38,7 @@ path:
 problems:
   description:
     - Why the last connection was refused, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
-    - Empty where it was not, where the log does not tell, and where there is none.
+    - Empty if it was not refused, if the log does not show why, or if there is no log.
     - Each C(id) is described in C(docs/troubleshooting.md).
   returned: success
   type: list
@@ -53,21 +53,25 @@ problems:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
-from ansible_collections.gpufabric.nccl.plugins.module_utils._sshd import causes_in, last_connection, log_path
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import causes_in, last_connection, log_path
+
+
+def run(params: dict, check_mode: bool) -> dict:
+    """What the module returns. Raises GpufabricError."""
+    path = log_path(RunDir(params["run_id"], params["run_dir"]))
+    problems = causes_in(last_connection(read_text(path) or ""))
+    return {"path": path, "problems": [problem.as_dict() for problem in problems]}
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec=RUN_ARGUMENT_SPEC, supports_check_mode=True)
-    try:
-        path = log_path(RunDir(module.params["run_id"], module.params["run_dir"]))
-        problems = causes_in(last_connection(read_text(path) or ""))
-    except GpufabricError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=False, path=path, problems=[problem.as_dict() for problem in problems])
+    run_module(
+        AnsibleModule(argument_spec=RUN_ARGUMENT_SPEC, supports_check_mode=True), run, NODE_CATALOGUE.problems_in
+    )
 
 
 if __name__ == "__main__":

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: write_report
-short_description: Write the results of benchmarks as files for people and for programs
+short_description: Write the results of benchmarks to files for people and for programs
 version_added: 0.2.0
 description:
-  - Writes, on the controller, C(results.json), C(results.csv), C(report.md), C(report.html), C(junit.xml) and
-    C(results.prom) to a folder. All hold the same numbers, and no time stamps, so the same results change nothing.
-  - Three of them take a Python library on the controller, C(report.html) C(matplotlib), C(junit.xml) C(junitparser), and
-    C(results.prom) C(prometheus_client). Where one is missing its file is left out, and a warning says how to install it.
-  - A file of these names that is not to be written is removed, since it would tell of an earlier run.
+  - Writes C(results.json), C(results.csv), C(report.md), C(report.html), C(junit.xml) and C(results.prom) to a folder on the controller.
+    All hold the same numbers and no time stamps, so the same results change nothing.
+  - Three of them need a Python library on the controller. C(report.html) needs C(matplotlib), C(junit.xml) C(junitparser), and
+    C(results.prom) C(prometheus_client). If a library is missing, the module leaves out the file, and a warning says how to install it.
+  - Removes a file of these names that it does not write, because it would belong to an earlier run.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -25,7 +25,7 @@ attributes:
     support: full
   diff_mode:
     support: partial
-    details: The difference of C(report.md) is shown; the other files say the same.
+    details: Shows the difference of C(report.md); the other files have the same content.
   idempotent:
     support: full
 options:
@@ -35,35 +35,35 @@ options:
     elements: dict
     required: true
   dest:
-    description: The folder on the controller; made if it is missing.
+    description: The folder on the controller; created if it is missing.
     type: path
     required: true
   formats:
-    description: What to write.
+    description: The formats to write.
     type: list
     elements: str
     choices: [json, csv, markdown, html, junit, openmetrics]
     default: [json, csv, markdown, html, junit, openmetrics]
   run_id:
-    description: Name of the run, to tell it from others.
+    description: Name of the run, which the report shows.
     type: str
     default: default
   sweep:
-    description: What P(gpufabric.nccl.sweep_results#filter) found. By default what it finds in the results that are points of a sweep.
+    description: What P(gpufabric.nccl.sweep_results#filter) returns. By default what it returns for the O(results) that are points of a sweep.
     type: dict
     default: {}
   isolation:
     description:
-      - What a search for bad machines found, with C(pairs), a list of two hosts, C(a) and C(b), and their C(busbw) in GB/s,
-        which is V(null) where the pair failed, with C(nodes), a list of C(node), C(verdict), C(where) and C(evidence), and
-        with C(limit), a pattern of hosts.
+      - What a search for bad machines found.
+      - C(pairs) is a list of two hosts, C(a) and C(b), and their C(busbw) in GB/s, which is V(null) if the pair failed. C(nodes) is a list
+        of C(node), C(verdict), C(where) and C(evidence). C(limit) is a pattern of hosts.
     type: dict
     default: {}
   baseline:
     description:
-      - What to draw beside the results, with C(measurements), a list of C(collective), C(size), C(placement) and C(busbw) in GB/s,
-        a number or C(median), C(min) and C(max).
-      - Of entries with C(tool), C(type), C(redop), C(ranks), C(hosts) or C(setting) only those are drawn in which these are the results' own.
+      - A baseline to draw beside the results. C(measurements) is a list of C(collective), C(size), C(placement) and C(busbw) in GB/s,
+        which is a number or C(median), C(min) and C(max).
+      - An entry with C(tool), C(type), C(redop), C(ranks), C(hosts) or C(setting) is drawn only if these match the results.
     type: dict
     default: {}
 seealso:
@@ -73,7 +73,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep the results for people and for the CI system
+- name: Write the results for people and for the CI system
   gpufabric.nccl.write_report:
     results: "{{ outcome.results }}"
     dest: results/nightly
@@ -95,12 +95,13 @@ counts:
   sample: {pass: 3}
 worst:
   description:
-    - The result to look at first. It has C(test), its number from 1, C(name), C(point) (of a sweep), C(verdict), C(host) and C(why).
-    - V(null) where all passed.
+    - The result to look at first. It has C(test), its number from 1, C(name), C(point) (of a sweep), C(verdict), C(host) and
+      C(why).
+    - V(null) if all passed.
   returned: success
   type: dict
 paths:
-  description: The file of each format that was written, or that was as it is to be already.
+  description: The file of each format that was written or was already up to date.
   returned: success
   type: dict
   sample: {json: results/nightly/results.json, html: results/nightly/report.html}

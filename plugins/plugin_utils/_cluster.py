@@ -14,9 +14,9 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube_problems import told_problems
-from ansible_collections.gpufabric.nccl.plugins.module_utils._problems_text import problems_text
-from ansible_collections.gpufabric.nccl.plugins.module_utils._worker_pods import crashed_containers, is_ready
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import crashed_containers, is_ready
 
 #: The arguments of every such action.
 CLUSTER_ARGUMENTS: dict[str, dict[str, t.Any]] = {
@@ -40,7 +40,7 @@ class Unanswered(Exception):
     """The cluster does not answer a question: ``problems``."""
 
     def __init__(self, answer: t.Mapping[str, t.Any]) -> None:
-        self.problems = told_problems(answer)
+        self.problems = problems_from_result(answer)
         super().__init__(problems_text(self.problems) if self.problems else str(answer.get("msg") or "").strip())
 
 
@@ -117,4 +117,6 @@ class ClusterAction(ActionBase):
 
 
 def _is_away(answer: t.Mapping[str, t.Any]) -> bool:
-    return bool(answer.get("failed")) and any(entry["id"] == "kube-unreachable" for entry in told_problems(answer))
+    return bool(answer.get("failed")) and any(
+        entry["id"] == "kube-unreachable" for entry in problems_from_result(answer)
+    )

@@ -16,15 +16,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import (
-    check_nodes,
-    complete_results,
-    plan_benchmark,
-)
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis_ssh import ENTRIES as SSH_ENTRIES
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._isolate import (
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.isolation_search import (
     SCHEMA,
     last_round,
     new_state,
@@ -32,8 +24,17 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._isolate import (
     plan_round,
     verdict,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import add_problems
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import named_peers
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    check_nodes,
+    complete_results,
+    plan_benchmark,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.causes_ssh import ENTRIES as SSH_ENTRIES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import add_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import counted
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import bus_factor
 
 Entry = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Entry]
@@ -43,6 +44,7 @@ _CPU_RANKS_INSIDE = 2
 #: What keeps mpirun from a host, rather than what happens there.
 _UNREACHABLE = {entry.id for entry in SSH_ENTRIES} | {"daemon-missing", "daemon-not-started", "not-started"}
 _LONGEST_REASON = 200
+_NO_ANSWER = "it gave no answer"
 
 #: The problem of a node that is not good, by its verdict and where it is slow.
 _PROBLEMS = {
@@ -55,25 +57,26 @@ _PROBLEMS = {
 
 
 def check(infos: Results, settings: Entry) -> dict[str, t.Any]:
-    """Whether those that answered can run the benchmark together: as check_nodes. Raises GpufabricError.
+    """Whether those that answered can run the benchmark together: as check_nodes, and ``answered``. Raises GpufabricError.
 
     ``infos``: what mpi_node_info returned, by host. ``settings``: the role's, as text or numbers.
     """
     nodes = _nodes(infos)
     _new_state(list(infos), settings, {})
-    return {"node_env": {}} if not nodes else _renamed(check_nodes, nodes, _benchmark_settings(settings))
+    able = _renamed(check_nodes, nodes, _benchmark_settings(settings)) if nodes else {"node_env": {}}
+    return {**able, "answered": list(nodes)}
 
 
-def search(results: t.Mapping[str, Results], settings: Entry, before: str) -> dict[str, t.Any]:
+def search(results: Entry, settings: Entry, before: str) -> dict[str, t.Any]:
     """A search, new or taken up where an earlier one was cut off. Raises GpufabricError.
 
-    ``results``: what the steps ``info``, ``sshd`` and ``mesh`` returned, each by host. ``before``: the text of an isolation.json, or
-    none.
+    ``results``: ``info``, what mpi_node_info returned, by host; ``peers``, the nodes that are connected by ssh; ``lost``, the problems
+    of the others, by host. ``before``: the text of an isolation.json, or none.
     """
     names = list(results["info"])
     lost = {name: reason for name in names for reason in [_lost(name, results)] if reason}
     ready = {name: result["node"] for name, result in results["info"].items() if name not in lost}
-    launch = _launch(ready, results["sshd"], settings)
+    launch = _launch(ready, results["peers"], settings)
     told = _told(settings, launch["backend"])
     earlier = _earlier(before)
     state = earlier.get("state") or {}
@@ -105,8 +108,8 @@ def _search(launch: Entry, state: Entry, settings: Entry, sample: Entry | None) 
     return {"launch": launch, "document": document, "runs": runs}
 
 
-def observed(found: Entry, results: t.Mapping[str, t.Sequence[Entry]]) -> dict[str, t.Any]:
-    """The search after a round. ``results``: by launcher, what its tasks returned, the last of which ran mpirun."""
+def observed(found: Entry, results: Results) -> dict[str, t.Any]:
+    """The search after a round. ``results``: by launcher, what mpi_run returned, or the task before it that failed."""
     seen, sample = [], found["document"]["sample"]
     for launcher, run in found["runs"].items():
         entry, document = _observation(run, results[launcher], launcher)
@@ -136,7 +139,7 @@ def _table(document: Entry) -> str:
         name: sum(entry["verdict"] == name for entry in nodes) for name in ("good", "bad", "suspect", "unreachable")
     }
     told = ", ".join(f"{number} {name}" for name, number in counts.items() if number or name == "good")
-    heading = f"{_count(len(nodes), 'node')}, {_count(document['rounds'], 'round')}, {_count(document['tests'], 'test')}: {told}"
+    heading = f"{counted(len(nodes), 'node')}, {counted(document['rounds'], 'round')}, {counted(document['tests'], 'test')}: {told}"
     rows = [("node", "verdict", "where", "evidence")]
     for entry in nodes:
         if entry["verdict"] != "good" or len(nodes) <= 32:
@@ -214,13 +217,15 @@ def _nodes(infos: Results) -> dict[str, Entry]:
     return {name: result["node"] for name, result in infos.items() if "node" in result}
 
 
-def _lost(name: str, results: t.Mapping[str, Results]) -> str | None:
-    """Why nothing can be run on a host; None where something can."""
-    for step, key in (("info", "node"), ("sshd", "address"), ("mesh", "ssh_config")):
-        result = results[step][name]
-        if key not in result:
-            return _one_line(str(result.get("msg") or "it gave no answer"))
-    return None
+def _lost(name: str, results: Entry) -> str | None:
+    """Why nothing can be run on a host; None if something can."""
+    info = results["info"][name]
+    if "node" not in info:
+        return _one_line(str(info.get("msg") or _NO_ANSWER))
+    if name in (peer["name"] for peer in results["peers"]):
+        return None
+    causes = [f"{entry['cause']} {entry['evidence']}" for entry in results["lost"].get(name, ())]
+    return _one_line(causes[0] if causes else _NO_ANSWER)
 
 
 def _one_line(text: str) -> str:
@@ -282,12 +287,12 @@ def _number(option: str, value: t.Any) -> t.Any:
         raise OptionError(option, value, "a number") from error
 
 
-def _launch(ready: dict[str, Entry], sshds: Results, settings: Entry) -> dict[str, t.Any]:
+def _launch(ready: dict[str, Entry], peers: t.Sequence[Entry], settings: Entry) -> dict[str, t.Any]:
     """How groups of these nodes are run."""
     if not ready:
         return {"backend": None, "reason": "no node can be reached", "point": {}, "slots": {}, "addresses": {}}
-    peers = named_peers([sshds[name] for name in ready], list(ready))
-    plan = _renamed(plan_benchmark, ready, peers, _benchmark_settings(settings))
+    connected = [peer for peer in peers if peer["name"] in ready]
+    plan = _renamed(plan_benchmark, ready, connected, _benchmark_settings(settings))
     between = {host["name"]: host["slots"] for host in plan["hosts"]}
     inside = dict.fromkeys(between, _CPU_RANKS_INSIDE) if plan["backend"] == "cpu" else between
     return {
@@ -312,18 +317,14 @@ def _earlier(text: str) -> dict[str, t.Any]:
     return found if isinstance(found, dict) and found.get("schema") == SCHEMA else {}
 
 
-def _observation(
-    run: Entry, results: t.Sequence[Entry], launcher: str
-) -> tuple[dict[str, t.Any], dict[str, t.Any] | None]:
+def _observation(run: Entry, result: Entry, launcher: str) -> tuple[dict[str, t.Any], dict[str, t.Any] | None]:
     """What the planner is told of a group, and the result document where there is one."""
     entry: dict[str, t.Any] = {"nodes": run["nodes"], "value": None, "reason": None, "unreachable": []}
-    last = results[-1]
-    if "points" not in last:
-        said = [str(result["msg"]) for result in results if result.get("msg")]
-        reason = said[0] if said else f"{launcher} gave no answer"
+    if "points" not in result:
+        reason = str(result.get("msg") or f"{launcher} gave no answer")
         return {**entry, "reason": _one_line(reason), "unreachable": [launcher]}, None
     plan = {"points": run["points"], "hosts": run["hosts"]}
-    (document,) = complete_results(plan, last)
+    (document,) = complete_results(plan, result)
     errors = [problem for problem in document["problems"] if problem["severity"] == "error"]
     values = [_value(row, document["collective"], document["rank_count"]) for row in document["rows"]]
     if document["verdict"] in ("pass", "unchecked") and any(values):
@@ -344,14 +345,8 @@ def _value(row: Entry, collective: str, ranks: int) -> float | None:
     bus bandwidth is 0 whatever it does.
     """
     time = (row["out_of_place"] or row["in_place"])["time_us"]
-    return row["size"] / time / 1e3 * _bus_factor(collective, ranks) if time else None
-
-
-def _bus_factor(collective: str, ranks: int) -> float:
-    """Bus by algorithm bandwidth, as PERFORMANCE.md of nccl-tests has it."""
-    if ranks == 1 or collective in ("broadcast", "reduce", "sendrecv"):
-        return 1.0
-    return (ranks - 1) / ranks * (2 if collective == "all_reduce" else 1)
+    factor = bus_factor(collective, ranks) if ranks > 1 else 1.0
+    return row["size"] / time / 1e3 * factor if time else None
 
 
 def _worth(document: Entry) -> tuple[int, float]:
@@ -366,11 +361,7 @@ def _sizes(groups: t.Sequence[t.Sequence[str]]) -> str:
     parts = []
     for size, number in sorted(counts.items(), reverse=True):
         if size == 1:
-            parts.append(f"{_count(number, 'node')} alone")
+            parts.append(f"{counted(number, 'node')} alone")
         else:
-            parts.append(f"{_count(number, 'pair')}" if size == 2 else f"{_count(number, 'group')} of {size} nodes")
+            parts.append(f"{counted(number, 'pair')}" if size == 2 else f"{counted(number, 'group')} of {size} nodes")
     return ", ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -17,7 +17,7 @@ import statistics
 import sys
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._isolate import new_state, run, verdict
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.isolation_search import new_state, run, verdict
 
 GOOD = 100.0
 SLOW = 0.5

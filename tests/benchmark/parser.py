@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_file
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = (ROOT / "tests" / "unit" / "fixtures" / "all_reduce_perf.txt").read_text(encoding="utf-8")

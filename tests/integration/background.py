@@ -11,6 +11,7 @@ import contextlib
 import os
 import pathlib
 import signal
+import subprocess
 import time
 import typing as t
 import uuid
@@ -26,13 +27,29 @@ def wait(condition: t.Callable[[], object], seconds: float = 180, left: t.Callab
 
 def kill(token: str) -> None:
     """Kill a playbook with all of its tasks, as a controller that loses its power. ``token``: a word of its command line."""
+    _kill_all("cmdline", token)
+
+
+def end(process: subprocess.Popen[t.Any], variable: str, seconds: float = 60) -> None:
+    """End a play and all that it started. ``variable``: ``NAME=VALUE`` of the environment of this play alone.
+
+    It is asked first, since then it ends its run on the nodes too. Processes that it started may have left its session.
+    """
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    _kill_all("environ", variable)
+
+
+def _kill_all(file: str, text: str) -> None:
+    """Kill all processes with a text in a file of theirs below /proc."""
     found = True
     # Again, because a process may start another one before its own end.
     while found:
         found = False
         for path in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if token in (path / "cmdline").read_text():
+                if text.encode() in (path / file).read_bytes():
                     found = True
                     os.kill(int(path.name), signal.SIGKILL)
 

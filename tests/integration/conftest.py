@@ -9,22 +9,24 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import fcntl
 import itertools
 import json
 import os
 import pathlib
 import re
 import shlex
+import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import typing as t
 
+import events
+import groups
 import pytest
 import yaml
-from fault_matrix import LOCAL_NODES, FaultMatrix, counts, read_records
+from background import end
+from fault_matrix import LOCAL_NODES, FaultMatrix, begun, counts, passed, read_tests
 
 ROOT = pathlib.Path(__file__).parents[2]
 FAULTS = ROOT / "build" / "faults"
@@ -38,13 +40,22 @@ CONTROLLER_ACTIONS = {
     "ansible.builtin.include_role",
     "ansible.builtin.include_tasks",
     "ansible.builtin.set_fact",
+    "ansible.builtin.set_stats",
     "ansible.builtin.validate_argument_spec",
+    "gpufabric.nccl.benchmark_plan",
+    "gpufabric.nccl.check_variables",
     "gpufabric.nccl.display_text",
     "gpufabric.nccl.fail_with_problems",
+    "gpufabric.nccl.isolation_step",
+    "gpufabric.nccl.mpijob_plan",
+    "gpufabric.nccl.worker_pods_plan",
 }
 
-#: Groups of nodes that each of the processes which run tests beside each other may make.
-NODES_PER_WORKER = 30
+#: Files whose tests take longest: begun last, they would be waited for alone.
+LONGEST = ("test_faults_launch.py", "test_isolate.py", "test_playbooks.py", "test_preflight.py", "test_sweep.py")
+
+#: Whether nodes are left for the next run of tests that is to keep them too.
+KEEP = bool(os.environ.get("KEEP"))
 
 #: What Ansible's own logins leave on a node.
 _OF_ANSIBLE = re.compile(r"/\.ansible[/ ]|/var/log/(wtmp|lastlog) ")
@@ -52,11 +63,14 @@ _OF_ANSIBLE = re.compile(r"/\.ansible[/ ]|/var/log/(wtmp|lastlog) ")
 
 @dataclasses.dataclass
 class Played:
-    """What came of an ansible-playbook command. ``records``: as the callback ``record`` writes them."""
+    """What came of an ansible-playbook command. ``records``: as the callback ``record`` writes them; ``started``: the host and name of each
+    task that cost the controller a process.
+    """
 
     returncode: int
     output: str
     records: list[dict[str, t.Any]]
+    started: list[tuple[str, str]] = dataclasses.field(default_factory=list)
 
     def result(self, host: str | None = None, action: str | None = None) -> dict[str, t.Any]:
         """The last result of a host and an action."""
@@ -76,6 +90,10 @@ class Played:
             if record["host"] == host and record["action"] not in CONTROLLER_ACTIONS
         ]
 
+    def tasks(self, host: str) -> list[str]:
+        """The tasks that cost the controller a process for a host, whether anything ran there or not."""
+        return [task for started, task in self.started if started == host]
+
     def changed(self) -> list[str]:
         """The tasks that changed something, each as ``HOST: TASK``."""
         return [f"{record['host']}: {record['task']}" for record in self.records if record["result"].get("changed")]
@@ -84,8 +102,10 @@ class Played:
 class Player:
     """Runs playbooks and modules from the working tree."""
 
-    def __init__(self, directory: pathlib.Path) -> None:
+    def __init__(self, directory: pathlib.Path, seconds: float = 600) -> None:
+        """``seconds``: a play that takes longer is ended, and the test fails."""
         self._directory = directory
+        self._seconds = seconds
         self._environment: t.Mapping[str, str] = {}
         self._numbers = itertools.count()
 
@@ -112,7 +132,7 @@ class Player:
             "GPUFABRIC_RECORD": str(record),
             **self._environment,
         }
-        done = subprocess.run(
+        process = subprocess.Popen(
             ["ansible-playbook", playbook, *arguments, "-e", json.dumps(variables)],
             cwd=self._directory,
             env=environment,
@@ -120,24 +140,43 @@ class Player:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=600,
-            check=False,
         )
+        try:
+            output, _nothing = process.communicate(timeout=self._seconds)
+        except BaseException as error:
+            end(process, f"GPUFABRIC_RECORD={record}")
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            play = f"{playbook} {shlex.join(arguments)}: {yaml.safe_dump(variables)}"
+            pytest.fail(f"a play has not ended after {self._seconds:g} s: {play}\n{process.communicate()[0]}")
         lines = record.read_text().splitlines() if record.exists() else []
-        return Played(done.returncode, done.stdout, [json.loads(line) for line in lines])
+        entries = [json.loads(line) for line in lines]
+        started = [(entry["started"], entry["task"]) for entry in entries if "started" in entry]
+        return Played(process.returncode, output, [entry for entry in entries if "result" in entry], started)
 
 
 class Nodes:
-    """Nodes that run."""
+    """Nodes that run. ``addresses``: on the control network, by name."""
 
-    def __init__(
-        self, player: Player, run_id: str, names: list[str], addresses: dict[str, str], state_dir: str
-    ) -> None:
+    def __init__(self, player: Player, group: groups.Group, nodes: t.Sequence[groups.Node], keep: bool = False) -> None:
         self._player = player
-        self.run_id = run_id
-        self.names = names
-        self.addresses = addresses
-        self.inventory = f"{state_dir}/inventory.yml"
+        self._group: groups.Group | None = group
+        self._keep = keep
+        self.run_id = group.run_id
+        self.names = [node.name for node in nodes]
+        self.addresses = {node.name: node.control_address for node in nodes}
+        self.inventory = group.inventory
+
+    def remove(self) -> None:
+        """Remove the nodes, if that has not been done, or leave them where they are to be kept."""
+        if self._group is not None:
+            self._group.release(self._keep)
+            self._group = None
+
+    def restart(self) -> None:
+        """Start the nodes that have ended, as they were at first."""
+        assert self._group is not None, "the nodes are removed"
+        self._group.start(len(self.names))
 
     def within(self, environment: t.Mapping[str, str]) -> Nodes:
         """The same, for plays with other environment variables."""
@@ -159,8 +198,17 @@ class Nodes:
         return self._player.playbook(playbook, "-i", self.inventory, *arguments, **variables)
 
     def benchmark(self, report_dir: pathlib.Path, *arguments: str, **variables: t.Any) -> Played:
-        """Run the playbook bare_metal over the nodes, with small sizes; its report goes to a directory of this machine."""
-        small = {"nccl_benchmark_max_bytes": "64K", "nccl_benchmark_iterations": 3, "report_dir": str(report_dir)}
+        """Run the playbook bare_metal over the nodes, with few and small sizes.
+
+        Its results go to a directory of this machine, as JSON alone: a report with its figures takes seconds to draw.
+        """
+        small = {
+            "nccl_benchmark_max_bytes": "64K",
+            "nccl_benchmark_step_factor": 8,
+            "nccl_benchmark_iterations": 3,
+            "report_dir": str(report_dir),
+            "report_formats": ["json"],
+        }
         return self.playbook("gpufabric.nccl.bare_metal", *arguments, **{**small, **variables})
 
     def modules(
@@ -240,15 +288,79 @@ def _task(name: str, arguments: dict | str) -> dict[str, t.Any]:
     return {name if "." in name else f"gpufabric.nccl.{name}": arguments, "ignore_errors": True}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--slow",
+        default="all",
+        metavar="all|none|I/N",
+        help="which tests that are marked slow to run: I/N is the I-th of N parts",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Whoever ends a run by SIGTERM, such as CI at its limit, wants it to remove what it made, as Ctrl-C does."""
+
+    def interrupt(number: int, _frame: t.Any) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    slow_part(config)
+    events.register(config)
+
+
+def pytest_unconfigure() -> None:
+    """Remove what workers left that did not get to it."""
+    if "PYTEST_XDIST_WORKER" not in os.environ and not KEEP:
+        groups.sweep()
+
+
+def slow_part(config: pytest.Config) -> tuple[int, int]:
+    """Which part of the slow tests is to be run, the first is 0, and of how many parts."""
+    value = config.getoption("--slow")
+    if value in ("all", "none"):
+        return (0, 1) if value == "all" else (0, 0)
+    found = re.fullmatch(r"([0-9]+)/([0-9]+)", value)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise pytest.UsageError(f"--slow: '{value}' is not allowed; allowed: all, none, or 1/6 to 6/6 and the like")
+    return int(found[1]) - 1, int(found[2])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the slow tests that are not to be run. Parts are neighbours, which share nodes, and all in all everything."""
+    part, parts = slow_part(config)
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    chosen = slow[part * len(slow) // parts : (part + 1) * len(slow) // parts] if parts else []
+    left_out = set(slow) - set(chosen)
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
 @pytest.fixture(scope="session")
 def faults() -> FaultMatrix:
     """Keeps what is told of faults that are made on local nodes."""
     return FaultMatrix(FAULTS, LOCAL_NODES)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin the test's records of faults anew."""
+    begun(FAULTS, item.nodeid)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> t.Iterator[None]:
+    """Know of a test that passed that it recorded all its faults."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.when == "call" and report.passed:
+        passed(FAULTS, item.nodeid, item.path)
+
+
 def pytest_terminal_summary(terminalreporter: t.Any) -> None:
     """Say what became of all faults that have been recorded so far."""
-    records = read_records(FAULTS)
+    records = [record for test in read_tests(FAULTS) for record in test["records"]]
     if records:
         terminalreporter.write_line(f"fault matrix: {counts(records)}")
 
@@ -268,51 +380,30 @@ def told(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[
     return log.read_text
 
 
-@contextlib.contextmanager
-def one_at_a_time() -> t.Iterator[None]:
-    """Of all sessions of tests on this machine: podman 4.3 may give networks that are made at once the same bridge."""
-    with open(pathlib.Path(tempfile.gettempdir()) / "gpufabric-tests.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 @pytest.fixture(scope="session")
 def make_nodes(player: Player) -> t.Iterator[t.Callable[[int], Nodes]]:
-    """Starts nodes; all are removed at the end, however the tests end."""
-    started = []
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").replace("gw", ""))
-    numbers = itertools.count(int(os.environ.get("GPUFABRIC_TEST_FIRST", "100")) + worker * NODES_PER_WORKER)
+    """Starts nodes; all that the tests did not remove are removed at the end, however the tests end."""
+    if not KEEP:
+        groups.sweep()
+    made: list[Nodes] = []
 
     def start(count: int) -> Nodes:
-        number = next(numbers)
-        variables = {
-            "gpufabric_run_id": f"test{number}",
-            "local_nodes_count": count,
-            "local_nodes_control_subnet": f"10.66.{number}.0/24",
-            "local_nodes_data_subnet": f"192.168.{number}.0/24",
-        }
-        started.append(variables)
-        role = {
-            "hosts": "localhost",
-            "connection": "local",
-            "gather_facts": False,
-            "roles": ["gpufabric.nccl.local_nodes"],
-        }
-        with one_at_a_time():
-            played = player.playbook([role], **variables)
-        assert played.returncode == 0, played.output
-        nodes = played.result(action="gpufabric.nccl.local_nodes")["nodes"]
-        names = [node["name"] for node in nodes]
-        addresses = {node["name"]: node["control_address"] for node in nodes}
-        run_id = variables["gpufabric_run_id"]
-        return Nodes(player, run_id, names, addresses, f"/run/gpufabric-local/{run_id}")
+        group = groups.claim(KEEP)
+        made.append(Nodes(player, group, group.start(count), KEEP))
+        return made[-1]
 
     yield start
-    teardown = {"name": "gpufabric.nccl.local_nodes", "tasks_from": "teardown"}
-    play = {"hosts": "localhost", "connection": "local", "gather_facts": False}
-    for variables in started:
-        played = player.playbook([{**play, "tasks": [{"ansible.builtin.include_role": teardown}]}], **variables)
-        assert played.returncode == 0, played.output
+    with contextlib.ExitStack() as stack:
+        for nodes in made:
+            stack.callback(nodes.remove)
+
+
+@pytest.fixture
+def group() -> t.Iterator[groups.Group]:
+    """Names and subnets for nodes that the test makes by itself; what it leaves is removed."""
+    group = groups.claim()
+    yield group
+    group.release()
 
 
 @pytest.fixture(scope="session")
@@ -328,9 +419,16 @@ def breakable(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
 
 
 @pytest.fixture
-def fresh_nodes(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
+def fresh_nodes(make_nodes: t.Callable[[int], Nodes]) -> t.Iterator[Nodes]:
     """Two nodes of the test's own, which it may break."""
-    return make_nodes(2)
+    nodes = make_nodes(2)
+    yield nodes
+    nodes.remove()
+
+
+def slow(*values: t.Any) -> t.Any:
+    """Parameters with which a test is slow."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def installed_openmpi(version: str) -> dict[str, str]:

@@ -5,6 +5,7 @@
 """The fault matrix of launches: mpirun and programs that really fail, with Open MPI 4.1 and 5.0, and what is told of them.
 
 What is told is what the role nccl_benchmark tells: what mpi_run found, and what a look at the hosts found after a point failed.
+Each fault is made with one version of Open MPI in every run of the tests, and with the other one in slow runs.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
-import re
 import shlex
 import signal
 import subprocess
@@ -28,8 +29,9 @@ from fault_matrix import FaultMatrix
 from outside import limited, processes_of
 
 sys.path.insert(0, str(ROOT / "build" / "collections"))
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import _BOOTSTRAP, complete_results
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import Facts, Source, diagnose
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import _BOOTSTRAP, complete_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
 
 CPU_PROGRAM = ROOT / "roles" / "nccl_benchmark" / "files" / "cpu_perf.py"
 #: Each a launcher, a worker that nothing is wrong with, and the worker that has the fault.
@@ -44,8 +46,8 @@ class Fault:
     """A fault of a host, as shell commands that make and mend it there; words in capitals are filled in by Mesh.words.
 
     ``program``: what is run, by default one that ends at once. ``options``: of mpi_run. ``look``: of the look after it.
-    ``where``: the launcher has the fault instead of the worker. ``host``: False where it is nobody's. ``versions``: that it is
-    made with.
+    ``where``: the launcher has the fault instead of the worker. ``host``: False where it is nobody's. ``beside``: warnings of the
+    same host, of what could not be ended there. ``versions``: that it is made with. ``stand_in``: what is not the real thing.
     """
 
     what: str
@@ -57,7 +59,9 @@ class Fault:
     look: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     where: str = "a worker"
     host: bool = True
+    beside: tuple[str, ...] = ()
     versions: tuple[str, ...] = VERSIONS
+    stand_in: str = ""
 
 
 #: An sshd has its port until it has ended, and writes its pid when it listens.
@@ -80,9 +84,17 @@ CROWD = (
 )
 #: Of launches that do not end by themselves, and whose cause is there to be seen afterwards too.
 HANGS = {"startup_timeout": 8}
-#: Long enough to load mpi4py in, before which Open MPI says nothing of a network that it does not find.
-SILENCE = 10
-BARRIER = ("PYTHON", "-c", "from mpi4py import MPI; MPI.COMM_WORLD.Barrier()")
+#: A program that uses MPI, and ends where that fails; others would wait for it. What Open MPI says of it takes its time to mpirun.
+ENDS = """\
+import os, time
+from mpi4py import MPI
+try:
+    MPI.COMM_WORLD.Barrier()
+except MPI.Exception:
+    time.sleep(1)
+    os._exit(1)
+"""
+BARRIER = ("PYTHON", "-c", ENDS)
 FULL = (
     "for folder in RUN/tmp TMP; do mount -t tmpfs -o size=1m,nr_inodes=8 full $folder;"
     " dd if=/dev/zero of=$folder/file bs=4096 status=none; for n in 1 2 3 4 5 6 7 8; do : > $folder/$n; done; done; true"
@@ -90,22 +102,27 @@ FULL = (
 #: As soon as what the launch and the look have started there is gone.
 EMPTIED = "for folder in RUN/tmp TMP; do until umount $folder; do sleep 0.1; done; done"
 
+#: Of a host that cannot be logged in to any more: what may run there cannot be ended.
+LEFT_THERE = ("processes-left",)
+
 #: Three at a time are made, each in a trio of its own.
 BATCHES: dict[str, tuple[Fault, ...]] = {
     "way": (
-        Fault("sshd ended after the preflight", "connect-refused", STOP, START),
+        Fault("sshd ended after the preflight", "connect-refused", STOP, START, beside=LEFT_THERE),
         Fault(
             "port of sshd dropped by a firewall",
             "connect-timeout",
             "iptables -I INPUT -i eth0 -p tcp --dport PORT -j DROP",
             "iptables -F",
             options=HANGS,
+            beside=LEFT_THERE,
         ),
         Fault(
             "host key changed",
             "host-key-changed",
             OTHER_SSHD,
             f"{STOP.replace('PID', '$(cat /tmp/other.pid)')}; rm -f /tmp/other*; {START}",
+            beside=LEFT_THERE,
         ),
     ),
     "login": (
@@ -114,18 +131,21 @@ BATCHES: dict[str, tuple[Fault, ...]] = {
             "ssh-auth-refused",
             "cp RUN/sshd/authorized_keys /tmp/keys; : > RUN/sshd/authorized_keys",
             "cp /tmp/keys RUN/sshd/authorized_keys",
+            beside=LEFT_THERE,
         ),
         Fault(
             "too many logins at once (MaxStartups)",
             "ssh-max-startups",
             CROWD,
             f"kill $(cat /tmp/crowd); rm /tmp/crowd*; cp /tmp/config RUN/sshd/sshd_config; {RELOAD}",
+            beside=LEFT_THERE,
         ),
         Fault(
             "account without a shell",
             "account-no-shell",
             "usermod -s /usr/sbin/nologin root",
             "usermod -s /bin/bash root",
+            beside=LEFT_THERE,
         ),
     ),
     "daemon": (
@@ -188,25 +208,28 @@ BATCHES: dict[str, tuple[Fault, ...]] = {
             "ip link set net1 down; ip link set net1 name other; ip link set other up",
             "ip link set other down; ip link set other name net1; ip link set net1 up",
             program=BARRIER,
-            options={"mca": {"btl_tcp_if_include": "net1"}, "silence_timeout": SILENCE},
+            options={"mca": {"btl_tcp_if_include": "net1"}},
             look={"data_interface": None},
         ),
         Fault(
-            "control interface that leads nowhere",
+            "route back to the launcher that leads nowhere",
             "callback-unreachable",
-            "ON-ALL ip link add nowhere type veth peer name end; ip link set end up; ip addr add 10.99.0.NUMBER/24 dev nowhere; ip link set nowhere up",
-            "ON-ALL ip link del nowhere",
-            options={"control_interface": "nowhere"},
+            "ip link add nowhere type veth peer name end; ip link set end up; ip link set nowhere up; ip route add DATA/32 dev nowhere",
+            "ip link del nowhere",
+            options={"control_interface": "net1"},
+            look={"data_interface": None},
         ),
         Fault(
-            "another version of Open MPI (its files, with another number in them)",
+            "another version of Open MPI",
             "mpi-version-differs",
             "cp LIBRARY /root/kept; sed -i --follow-symlinks 's/VERSION/OTHER/g' LIBRARY",
             "cp /root/kept LIBRARY",
             # Open MPI 4.1.4 works with one that has another number; 5.0 calls the host unknown, and hangs.
             options={"startup_timeout": 20},
+            beside=("startup-timeout",),
             versions=("5.0",),
             host=False,
+            stand_in="its files, with another number written into them",
         ),
     ),
     "room": (
@@ -246,17 +269,27 @@ class Mesh:
         self.run_dir = f"/run/gpufabric/{nodes.run_id}"
         self.five: dict[str, str] = {}
         self.connect()
-        for trio in TRIOS:
-            hosts = [{"name": nodes.addresses[name], "slots": 2} for name in trio]
-            written = nodes.module("mpi_hostfile", {"run_id": nodes.run_id, "hosts": hosts}, hosts=trio[0])
-            assert not written["failed"], written
 
     def connect(self) -> None:
         """Have them reach each other, or mend that."""
-        play = {"hosts": "workers", "gather_facts": False, "roles": ["gpufabric.nccl.key_exchange"]}
-        played = self.nodes.playbook([play])
+        hostfiles = {trio[0]: [{"name": self.nodes.addresses[name], "slots": 2} for name in trio] for trio in TRIOS}
+        write = {
+            "gpufabric.nccl.mpi_hostfile": {
+                "run_id": self.nodes.run_id,
+                "hosts": "{{ hostfiles[inventory_hostname] }}",
+            },
+            "when": "inventory_hostname in hostfiles",
+        }
+        roles = ["gpufabric.nccl.key_exchange"]
+        play = {"hosts": "workers", "gather_facts": False, "roles": roles, "tasks": [write]}
+        played = self.nodes.playbook([play], hostfiles=hostfiles)
         assert played.returncode == 0, played.output
         self.ports = {n: played.result(n, "gpufabric.nccl.sshd_instance")["port"] for n in self.nodes.names}
+
+    def restart(self) -> None:
+        """Start the nodes that were killed, and have all reach each other again."""
+        self.nodes.restart()
+        self.connect()
 
     def filled(self, argv: t.Iterable[str], version: str) -> list[str]:
         """The argv with the interpreter that has an mpi4py for the version."""
@@ -266,8 +299,6 @@ class Mesh:
     def shell(self, node: str, command: str, version: str = "4.1") -> str:
         """What a shell command on a node prints, with all capabilities."""
         trio = next(trio for trio in TRIOS if node in trio)
-        if command.startswith("ON-ALL "):
-            return "".join(self.shell(name, command[len("ON-ALL ") :], version) for name in trio)
         five = version == "5.0"
         prefix = self.five["gpufabric_mpi_prefix"] if five else "/usr"
         folder = f"{prefix}/lib/openmpi" if five else "$(dirname /usr/lib/*/libopen-pal.so.40)"
@@ -279,7 +310,8 @@ class Mesh:
             "BIN": f"{prefix}/bin",
             "DAEMON": "prted" if five else "orted",
             "LIBRARY": f"{folder}/{'libprrte.so.3' if five else 'libopen-rte.so.40'}",
-            "NUMBER": node[1:],
+            # The launcher's address on the data network.
+            "DATA": self.nodes.addresses[trio[0]].replace("10.66.", "192.168."),
             # Of PRRTE, as it is in Open MPI 5.0.11.
             "VERSION": "3\\.0\\.14",
             "OTHER": "3.0.13",
@@ -304,7 +336,8 @@ class Mesh:
     ) -> dict[str, list[list[dict[str, t.Any]]]]:
         """What is told of each point, by launcher; ``calls``: options of mpi_run, and ``look``, of mpi_preflight after it.
 
-        ``look_after``: a file of this machine that the look waits for. ``keywords``: of the play.
+        A point may have a ``look`` of its own. ``look_after``: a file of this machine that the look waits for. ``keywords``: of
+        the play.
         """
         prefix = {"mpi_prefix": self.five["gpufabric_mpi_prefix"]} if version == "5.0" else {}
         common = {"run_id": self.nodes.run_id, "control_interface": "eth0", **prefix}
@@ -315,6 +348,10 @@ class Mesh:
             options = dict(calls[trio[0]])
             hosts = [{"name": name, "address": self.nodes.addresses[name]} for name in trio]
             look = {**common, "hosts": hosts, "level": "full", "data_interface": "net1", **options.pop("look", {})}
+            own = [point.get("look", {}) for point in options["points"]]
+            options["points"] = [
+                {name: value for name, value in point.items() if name != "look"} for point in options["points"]
+            ]
             launches[trio[0]] = {
                 "ranks_per_node": 1,
                 "show": "none",
@@ -322,10 +359,13 @@ class Mesh:
                 **common,
                 **options,
             }
-            looks[trio[0]] = {name: value for name, value in look.items() if value is not None}
-            looks[trio[0]]["control_interface"] = launches[trio[0]]["control_interface"]
+            look["control_interface"] = launches[trio[0]]["control_interface"]
+            kinds = [{}, *(kind for kind in own if kind)]
+            looks[trio[0]] = [
+                {name: value for name, value in {**look, **kind}.items() if value is not None} for kind in kinds
+            ]
             points = [{"env": {}, **point} for point in options["points"]]
-            plans[trio[0]] = {"points": points, "hosts": hosts}
+            plans[trio[0]] = {"points": points, "hosts": hosts, "looks": [kinds.index(kind) for kind in own]}
         waiting = {"ansible.builtin.wait_for": {"path": str(look_after)}, "delegate_to": "localhost"}
         play = {
             "hosts": list(launches),
@@ -340,8 +380,8 @@ class Mesh:
                 },
                 *([waiting] if look_after else []),
                 {
-                    "gpufabric.nccl.mpi_preflight": "{{ looks[inventory_hostname] }}",
-                    "register": "looked",
+                    "gpufabric.nccl.mpi_preflight": "{{ item }}",
+                    "loop": "{{ looks[inventory_hostname] }}",
                     "when": "not ran.complete",
                 },
             ],
@@ -353,8 +393,13 @@ class Mesh:
 
     def _told(self, played: Played, launcher: str, plan: t.Mapping[str, t.Any]) -> list[list[dict[str, t.Any]]]:
         ran = played.result(launcher, "gpufabric.nccl.mpi_run")
-        found = [] if ran["complete"] else played.result(launcher, "gpufabric.nccl.mpi_preflight")["problems"]
-        return [document["problems"] for document in complete_results(plan, ran, found)]
+        nothing = {"problems": [], "hosts": []}
+        looked = [] if ran["complete"] else played.result(launcher, "gpufabric.nccl.mpi_preflight")["results"]
+        told = []
+        for number, kind in enumerate(plan["looks"]):
+            look = looked[kind] if looked else nothing
+            told.append(complete_results(plan, ran, look["problems"], look["hosts"])[number]["problems"])
+        return told
 
 
 class Told:
@@ -394,14 +439,30 @@ def told(faults: FaultMatrix) -> Told:
     return Told(faults)
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture
 def version(request: pytest.FixtureRequest, mesh: Mesh) -> str:
+    """A version of Open MPI, which is installed."""
     if request.param == "5.0":
         mesh.five = request.getfixturevalue("openmpi5")
     return request.param
 
 
-@pytest.mark.parametrize("batch", BATCHES)
+def with_version(always: str) -> pytest.MarkDecorator:
+    """A test's parameter ``version``: the one in every run of the tests, the other one in slow runs."""
+    versions = [pytest.param(one, marks=() if one == always else pytest.mark.slow) for one in VERSIONS]
+    return pytest.mark.parametrize("version", versions, indirect=True)
+
+
+def batches() -> t.Iterator[t.Any]:
+    """Each batch and version. Of daemons and libraries, the versions have names and texts of their own."""
+    for index, batch in enumerate(BATCHES):
+        for version in VERSIONS:
+            always = batch in ("daemon", "libraries") or version == VERSIONS[index % 2]
+            marks = () if always else pytest.mark.slow
+            yield pytest.param(batch, version, id=f"{batch}-{version}", marks=marks)
+
+
+@pytest.mark.parametrize(("batch", "version"), list(batches()), indirect=["version"])
 def test_faults_of_hosts(mesh, told, batch, version):
     told_by = f"mpi_run, Open MPI {version}"
     faults = {trio[0]: fault for trio, fault in zip(TRIOS, BATCHES[batch]) if version in fault.versions}
@@ -423,14 +484,21 @@ def test_faults_of_hosts(mesh, told, batch, version):
         problems = mesh.launch(calls, version)
     for launcher, fault in faults.items():
         host = node[launcher] if fault.host else None
-        told.fault(fault.what, problems[launcher][0], fault.problem, host, told_by, fault.where)
+        told.fault(
+            fault.what,
+            problems[launcher][0],
+            fault.problem,
+            host,
+            told_by,
+            fault.where,
+            beside=[(identity, host) for identity in fault.beside],
+            stand_in=fault.stand_in,
+        )
     told.check()
 
 
-#: What rank 2, on the worker, does while the others wait. Of one that ends before they have begun, mpirun may not say which it was.
+#: What rank 2, on the worker, does while the others wait. Of one that ends before they have begun, mpirun does not say which it was.
 ALONE = 'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then sleep 1; {}; fi; exec sleep 600'
-#: How mpirun of either version names rank 2.
-NAMED = re.compile(r"(?<!gpufabric-)rank 2\b|,1\],2\]|@1,2\]")
 FOLDER = "/opt/faults"
 #: Copies of a real program, one for each fault; on the worker ``make`` then breaks them.
 COPIES = (
@@ -451,84 +519,100 @@ SHRINKS = (
 )
 
 
-def in_python(text: str) -> str:
-    return ALONE.format(f"exec PYTHON -c {shlex.quote(text)}")
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """A fault of a program itself: the id that is told, and what rank 2, or each rank, runs.
+
+    ``own``: whether it is the worker's. ``program``: what the look has to look at, as that of the role does: mpirun does not
+    always name the rank. ``stand_in``: what is not the real thing.
+    """
+
+    problem: str
+    argv: tuple[str, ...]
+    own: bool = True
+    program: str | None = None
+    stand_in: str = ""
 
 
-#: Faults of a program itself: the id that is told, whether of the worker, and what rank 2, or each rank, runs.
-PROGRAMS: dict[str, tuple[str, bool, list[str]]] = {
-    "program not there": ("program-missing", True, [f"{FOLDER}/gone", *WAITS]),
-    "program without execute bit": ("program-not-executable", True, [f"{FOLDER}/plain", *WAITS]),
-    "program whose libnccl.so.2 is not there": ("program-library-missing", True, [f"{FOLDER}/unlinked", *WAITS]),
-    "program for another processor": ("program-wrong-machine", True, [f"{FOLDER}/foreign", *WAITS]),
-    "argument that nccl-tests refuses (a stand-in prints its message)": (
-        "test-argument",
-        False,
-        ["bash", "-c", REFUSED],
+def alone(text: str) -> tuple[str, ...]:
+    return ("bash", "-c", ALONE.format(text))
+
+
+def in_python(text: str) -> tuple[str, ...]:
+    return alone(f"exec PYTHON -c {shlex.quote(text)}")
+
+
+def copied(name: str) -> tuple[str, ...]:
+    return (f"{FOLDER}/{name}", *WAITS)
+
+
+PROGRAMS: dict[str, Broken] = {
+    "program not there": Broken("program-missing", copied("gone"), program=f"{FOLDER}/gone"),
+    "program without execute bit": Broken("program-not-executable", copied("plain"), program=f"{FOLDER}/plain"),
+    "program whose libnccl.so.2 is not there": Broken(
+        "program-library-missing", copied("unlinked"), program=f"{FOLDER}/unlinked"
     ),
-    "rank killed (signal 9)": ("rank-killed", True, ["bash", "-c", ALONE.format("kill -9 $$")]),
-    "rank told to end (signal 15)": ("rank-ended", True, ["bash", "-c", ALONE.format("kill -15 $$")]),
-    "rank that touches memory that is not its own (signal 11)": (
-        "rank-crashed",
-        True,
-        ["bash", "-c", in_python("import ctypes; ctypes.string_at(0)")],
+    # A look would tell of a program for another processor that it differs, and no more.
+    "program for another processor": Broken("program-wrong-machine", alone(f"exec {FOLDER}/foreign")),
+    "argument that nccl-tests refuses": Broken(
+        "test-argument", ("bash", "-c", REFUSED), own=False, stand_in="echo prints the message of nccl-tests"
     ),
-    "rank that calls abort (signal 6)": ("rank-crashed", True, ["bash", "-c", in_python("import os; os.abort()")]),
-    "file that shrinks below the memory of a rank (signal 7)": (
-        "rank-bus-error",
-        True,
-        ["bash", "-c", in_python(SHRINKS)],
+    "rank killed (signal 9)": Broken("rank-killed", alone("kill -9 $$")),
+    "rank told to end (signal 15)": Broken("rank-ended", alone("kill -15 $$")),
+    "rank that touches memory that is not its own (signal 11)": Broken(
+        "rank-crashed", in_python("import ctypes; ctypes.string_at(0)")
     ),
-    "rank that calls MPI_Abort": (
+    "rank that calls abort (signal 6)": Broken("rank-crashed", in_python("import os; os.abort()")),
+    "file that shrinks below the memory of a rank (signal 7)": Broken("rank-bus-error", in_python(SHRINKS)),
+    "rank that calls MPI_Abort": Broken(
         "mpi-aborted",
-        True,
-        ["PYTHON", "-c", "from mpi4py import MPI; w = MPI.COMM_WORLD; w.rank == 2 and w.Abort(3); w.Barrier()"],
+        ("PYTHON", "-c", "from mpi4py import MPI; w = MPI.COMM_WORLD; w.rank == 2 and w.Abort(3); w.Barrier()"),
     ),
-    "exception of a Python program": (
-        "python-exception",
-        True,
-        ["bash", "-c", in_python("import json; json.loads('{')")],
+    "exception of a Python program": Broken("python-exception", in_python("import json; json.loads('{')")),
+    "Python module not there": Broken("python-module-missing", in_python("import nosuchmodule")),
+    "rank that ends with exit status 3 and no word": Broken("unknown", alone("exit 3")),
+    "more files open than the limit": Broken(
+        "files-low", alone("ulimit -n 8; exec PYTHON -c 'k = [open(\"/dev/null\") for n in range(9)]'")
     ),
-    "Python module not there": ("python-module-missing", True, ["bash", "-c", in_python("import nosuchmodule")]),
-    "rank that ends with exit status 3 and no word": ("unknown", True, ["bash", "-c", ALONE.format("exit 3")]),
-    "more files open than the limit": (
-        "files-low",
-        True,
-        ["bash", "-c", ALONE.format("ulimit -n 8; exec PYTHON -c 'k = [open(\"/dev/null\") for n in range(9)]'")],
-    ),
-    "more memory than the limit": (
-        "host-memory",
-        True,
-        ["bash", "-c", ALONE.format("ulimit -v 200000; exec PYTHON -c 'bytearray(1 << 30)'")],
-    ),
-    "program that prints nothing": ("output-unread", False, ["true"]),
+    "more memory than the limit": Broken("host-memory", alone("ulimit -v 200000; exec PYTHON -c 'bytearray(1 << 30)'")),
+    "program that prints nothing": Broken("output-unread", ("true",), own=False),
 }
 
 
+@with_version("5.0")
 def test_programs_that_fail(mesh, told, version):
-    for trio in TRIOS:
-        for node in trio:
-            mesh.shell(node, COPIES, version)
-        mesh.shell(trio[2], BREAK, version)
-    names = list(PROGRAMS)
     calls = {}
     for index, trio in enumerate(TRIOS):
         points = [
-            {"name": name, "argv": mesh.filled(PROGRAMS[name][2], version)} for name in names[index :: len(TRIOS)]
+            {
+                "name": name,
+                "argv": mesh.filled(broken.argv, version),
+                **({"look": {"program": broken.program}} if broken.program else {}),
+            }
+            for name, broken in list(PROGRAMS.items())[index :: len(TRIOS)]
         ]
         calls[trio[0]] = {"points": points}
-    problems = mesh.launch(calls, version)
+    try:
+        for trio in TRIOS:
+            for node in trio:
+                mesh.shell(node, COPIES, version)
+            mesh.shell(trio[2], BREAK, version)
+        problems = mesh.launch(calls, version)
+    finally:
+        for trio in TRIOS:
+            for node in trio:
+                mesh.shell(node, f"rm -rf {FOLDER}", version)
     for trio in TRIOS:
-        for number, (point, found) in enumerate(zip(calls[trio[0]]["points"], problems[trio[0]]), 1):
-            identity, own, _argv = PROGRAMS[point["name"]]
-            host = trio[2] if own else None
-            said = mesh.shell(trio[0], f"cat RUN/mpi/points/{number}/stderr")
-            unnamed = identity.startswith("program-") or not NAMED.search(said)
-            if unnamed and all(entry["host"] is None for entry in found):
-                # mpirun does not always say which rank it was; of a program, the role's look at it does.
-                host = None
+        for point, found in zip(calls[trio[0]]["points"], problems[trio[0]]):
+            broken = PROGRAMS[point["name"]]
             told.fault(
-                point["name"], found, identity, host, f"mpi_run, Open MPI {version}", "a worker" if own else "all hosts"
+                point["name"],
+                found,
+                broken.problem,
+                trio[2] if broken.own else None,
+                f"mpi_run, Open MPI {version}",
+                "a worker" if broken.own else "all hosts",
+                stand_in=broken.stand_in,
             )
     told.check()
 
@@ -548,22 +632,21 @@ def kill(mesh: Mesh, node: str) -> None:
     wait(lambda: subprocess.run(exists, check=False, capture_output=True, timeout=60).returncode == 1)
 
 
+@with_version("4.1")
 def test_settings_that_do_not_fit(mesh, told, version):
+    """Wherever Open MPI says so first, no host is to blame for what all have."""
     names = list(SETTINGS)
     argv = mesh.filled(BARRIER, version)
     for index in range(0, len(names), len(TRIOS)):
         calls = {
-            trio[0]: {"points": [{"name": name, "argv": argv}], "mca": SETTINGS[name][1], "silence_timeout": SILENCE}
+            trio[0]: {"points": [{"name": name, "argv": argv}], "mca": SETTINGS[name][1]}
             for trio, name in zip(TRIOS, names[index:])
         }
         problems = mesh.launch(calls, version)
         for launcher, call in calls.items():
             name = call["points"][0]["name"]
-            ids = {problem["id"] for problem in problems[launcher][0]}
-            host = problems[launcher][0][0]["host"] if problems[launcher][0] else None
-            print(version, name, ids, host)
             told.fault(
-                name, problems[launcher][0], SETTINGS[name][0], host, f"mpi_run, Open MPI {version}", "all hosts"
+                name, problems[launcher][0], SETTINGS[name][0], None, f"mpi_run, Open MPI {version}", "all hosts"
             )
     told.check()
 
@@ -600,6 +683,7 @@ def cpu_points(mesh: Mesh, version: str) -> list[dict[str, t.Any]]:
     return [*points, {**points[0], "name": "two ranks", "ranks_per_node": 2}, chatter]
 
 
+@with_version("5.0")
 def test_healthy_runs(mesh, told, version):
     told_by = f"mpi_run, Open MPI {version}"
     files = {"cpu_perf.py": CPU_PROGRAM.read_text()}
@@ -627,7 +711,10 @@ def test_healthy_runs(mesh, told, version):
     told.healthy("program that prints warnings which are no failure", one[3], told_by)
     told.healthy("contradicting parameters in a file of Open MPI", [entry for found in two for entry in found], told_by)
     told.healthy("contradicting OMPI_MCA_* in the environment", contradicted[TRIOS[0][0]][0], told_by)
-    told.fault("program that runs without MPI", problems[TRIOS[2][0]][1], "mpi-missing", None, told_by, "all hosts")
+    found = problems[TRIOS[2][0]][1]
+    # Each rank prints a table of its own.
+    alone = [("separate-runs", None)]
+    told.fault("program that runs without MPI", found, "mpi-missing", None, told_by, "all hosts", beside=alone)
     told.check()
 
 
@@ -644,11 +731,15 @@ def test_two_versions_of_open_mpi_4(mesh, told, openmpi4):
         "look": {"mpi_prefix": "/opt/mpi"},
     }
     faults = {}
-    for trio, (most, worker) in zip(TRIOS, (tuple(prefixes), tuple(prefixes)[::-1], ("4.1.8", "4.1.8"))):
-        for node in trio:
-            mesh.shell(node, f"ln -sfn {prefixes[worker if node == trio[2] else most]} /opt/mpi")
-        faults[trio[0]] = (f"Open MPI {worker}, and the others have {most}", trio[2])
-    problems = mesh.launch(dict.fromkeys(faults, options), "4.1")
+    try:
+        for trio, (most, worker) in zip(TRIOS, (tuple(prefixes), tuple(prefixes)[::-1], ("4.1.8", "4.1.8"))):
+            for node in trio:
+                mesh.shell(node, f"ln -sfn {prefixes[worker if node == trio[2] else most]} /opt/mpi")
+            faults[trio[0]] = (f"Open MPI {worker}, and the others have {most}", trio[2])
+        problems = mesh.launch(dict.fromkeys(faults, options), "4.1")
+    finally:
+        for node in itertools.chain(*TRIOS):
+            mesh.shell(node, "rm -f /opt/mpi")
     told.healthy("three nodes with Open MPI 4.1.8", problems[TRIOS[2][0]][0], told_by)
     for launcher in (TRIOS[0][0], TRIOS[1][0]):
         what, worker = faults[launcher]
@@ -656,43 +747,50 @@ def test_two_versions_of_open_mpi_4(mesh, told, openmpi4):
     told.check()
 
 
-#: What is wrong with a command that a person types: the id that is told.
+@dataclasses.dataclass(frozen=True)
+class ByHand:
+    """What is wrong with a command that a person types: the id that is told. ``host``: whom mpirun of each version names."""
+
+    problem: str
+    command: str
+    host: t.Mapping[str, str | None] = dataclasses.field(default_factory=lambda: dict.fromkeys(VERSIONS))
+
+
 BY_HAND = {
-    "mpirun as root": (
-        "run-as-root",
-        "env -u OMPI_ALLOW_RUN_AS_ROOT -u OMPI_ALLOW_RUN_AS_ROOT_CONFIRM MPIRUN -n 1 true",
+    "mpirun as root": ByHand(
+        "run-as-root", "env -u OMPI_ALLOW_RUN_AS_ROOT -u OMPI_ALLOW_RUN_AS_ROOT_CONFIRM MPIRUN -n 1 true"
     ),
-    "more ranks than slots": ("not-enough-slots", "MPIRUN --allow-run-as-root --host localhost:2 -n 4 true"),
-    "more ranks on a node than the mapping has": (
-        "too-many-per-node",
-        "MPIRUN --allow-run-as-root --host localhost:8 --map-by ppr:1:node -n 4 true",
+    "more ranks than slots": ByHand("not-enough-slots", "MPIRUN --allow-run-as-root --host localhost:2 -n 4 true"),
+    "more ranks on a node than the mapping has": ByHand(
+        "too-many-per-node", "MPIRUN --allow-run-as-root --host localhost:8 --map-by ppr:1:node -n 4 true"
     ),
-    "option that mpirun does not know": ("mpirun-option", "MPIRUN --allow-run-as-root --nosuch 1 true"),
-    "hostfile not there": ("hostfile-unreadable", "MPIRUN --allow-run-as-root --hostfile /nosuch -n 1 true"),
-    "program not there": ("program-inaccessible", "MPIRUN --allow-run-as-root -n 1 /nosuch"),
-    "directory to start in not there": (
-        "working-directory-missing",
-        "MPIRUN --allow-run-as-root --wdir /nosuch -n 1 true",
+    "option that mpirun does not know": ByHand("mpirun-option", "MPIRUN --allow-run-as-root --nosuch 1 true"),
+    "hostfile not there": ByHand("hostfile-unreadable", "MPIRUN --allow-run-as-root --hostfile /nosuch -n 1 true"),
+    "program not there": ByHand(
+        "program-inaccessible", "MPIRUN --allow-run-as-root -n 1 /nosuch", {"4.1": "g1", "5.0": "g1"}
+    ),
+    # Open MPI 5.0 ends with 1 and says nothing at all.
+    "directory to start in not there": ByHand(
+        "working-directory-missing", "MPIRUN --allow-run-as-root --wdir /nosuch -n 1 true", {"4.1": "g1"}
     ),
 }
 
 
+@pytest.mark.parametrize("version", VERSIONS, indirect=True)
 def test_commands_by_hand(mesh, told, version):
     mpirun = f"{mesh.five['gpufabric_mpi_prefix'] if version == '5.0' else '/usr'}/bin/mpirun"
-    for name, (identity, command) in BY_HAND.items():
-        if version == "5.0" and identity == "working-directory-missing":
-            # It ends with 1 and says nothing at all.
+    for name, fault in BY_HAND.items():
+        if version not in fault.host:
             continue
-        done = mesh.nodes.shell("g1", command.replace("MPIRUN", mpirun), check=False)
-        assert done.returncode != 0, command
+        done = mesh.nodes.shell("g1", fault.command.replace("MPIRUN", mpirun), check=False)
+        assert done.returncode != 0, fault
         sources = [
             Source("launcher", text.splitlines(), name=key)
             for key, text in (("stderr", done.stderr), ("stdout", done.stdout))
         ]
         problems = [problem.as_dict() for problem in diagnose(sources, done.returncode, Facts(names={"g1": "g1"}))]
-        host = problems[0]["host"] if problems else None
-        assert host in (None, "g1", "localhost")
-        told.fault(name, problems, identity, host, f"the catalogue, of mpirun {version} by hand", "the launcher")
+        told_by = f"the catalogue, of mpirun {version} by hand"
+        told.fault(name, problems, fault.problem, fault.host[version], told_by, "the launcher")
     told.check()
 
 
@@ -711,6 +809,7 @@ HUNGRY = (
 )
 
 
+@with_version("4.1")
 def test_limits_of_a_host(mesh, told, version):
     """The kernel ends a rank, and lets no more processes be started."""
     memory, pids = TRIOS[0], TRIOS[1]
@@ -732,59 +831,58 @@ def test_limits_of_a_host(mesh, told, version):
         "rank-killed",
         memory[2],
         told_by,
+        symptom=True,
     )
-    told.fault("limit of processes reached", problems[pids[0]][0], "pids-low", pids[2], told_by)
+    # What is left there cannot be ended, for that takes a process, too.
+    left = [("processes-left", pids[2])]
+    told.fault("limit of processes reached", problems[pids[0]][0], "pids-low", pids[2], told_by, beside=left)
     told.check()
 
 
-def lost_meanwhile(mesh: Mesh, told: Told, version: str, actions: t.Mapping[str, str], directory: pathlib.Path) -> None:
-    """Have nodes paused or killed, by launcher, while a program runs on them. ``directory``: an empty one."""
-    workers = {trio[0]: trio[2] for trio in TRIOS if trio[0] in actions}
-    acted = directory / "acted"
+@with_version("5.0")
+def test_nodes_that_are_lost_meanwhile(mesh, told, version, tmp_path):
+    """A node is paused and another one killed, while a program runs on them."""
+    frozen, killed = TRIOS[0], TRIOS[1]
+    acted = tmp_path / "acted"
 
-    def runs(launcher: str) -> bool:
+    def runs(launcher: str, worker: str) -> bool:
         # What an earlier run printed is there no more when this one touches its file.
-        touched = mesh.nodes.shell(workers[launcher], "test -e /tmp/was-here", check=False)
+        touched = mesh.nodes.shell(worker, "test -e /tmp/was-here", check=False)
         printed = f"{mesh.run_dir}/mpi/points/1/stderr"
         all_ranks = mesh.nodes.shell(launcher, f"[ $(grep -c gpufabric-rank {printed}) = 3 ]", check=False)
         return touched.returncode == all_ranks.returncode == 0
 
     def act() -> None:
-        for launcher, action in actions.items():
-            wait(lambda launcher=launcher: runs(launcher))
-            if action == "kill":
-                kill(mesh, workers[launcher])
-            else:
-                freeze(mesh, workers[launcher], True)
+        for launcher, _healthy, worker in (frozen, killed):
+            wait(lambda launcher=launcher, worker=worker: runs(launcher, worker))
+        freeze(mesh, frozen[2], True)
+        kill(mesh, killed[2])
+        # Until they have forgotten its address, neighbours wait for an answer; then their kernels know that there is none.
+        mesh.shell(killed[0], "ip neigh flush dev eth0")
+        for launcher in (frozen[0], killed[0]):
             mesh.nodes.shell(launcher, "touch /tmp/acted")
         acted.touch()
 
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        acting = pool.submit(act)
-        options = {"points": [{"name": "program", "argv": list(NOTED)}], "silence_timeout": 8}
-        problems = mesh.launch(dict.fromkeys(actions, options), version, look_after=acted)
-        acting.result()
-    acted.unlink()
-    for launcher, action in actions.items():
-        worker = workers[launcher]
-        what, identity = {
-            "freeze": ("node that freezes while the program runs", "ssh-banner-timeout"),
-            "kill": ("node that is lost while the program runs", "connect-timeout"),
-        }[action]
-        if action == "kill" and any(entry["id"] == "connect-unreachable" for entry in problems[launcher][0]):
-            # Where the neighbours have forgotten its address already.
-            identity = "connect-unreachable"
-        told.fault(what, problems[launcher][0], identity, worker, f"mpi_run, Open MPI {version}")
-        if action == "freeze":
-            freeze(mesh, worker, False)
-    for trio in TRIOS:
-        for node in trio:
-            mesh.nodes.shell(node, "rm -f /tmp/was-here /tmp/acted", check=False)
-
-
-def test_nodes_that_are_lost_meanwhile(mesh, told, openmpi5, tmp_path):
-    """The last test: the nodes that are killed do not come back."""
-    mesh.five = openmpi5
-    lost_meanwhile(mesh, told, "4.1", {TRIOS[0][0]: "freeze", TRIOS[1][0]: "kill"}, tmp_path)
-    lost_meanwhile(mesh, told, "5.0", {TRIOS[0][0]: "freeze", TRIOS[2][0]: "kill"}, tmp_path)
+    calls = {
+        trio[0]: {"points": [{"name": "program", "argv": list(NOTED)}], "silence_timeout": 8}
+        for trio in (frozen, killed)
+    }
+    try:
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            acting = pool.submit(act)
+            problems = mesh.launch(calls, version, look_after=acted)
+            acting.result()
+    finally:
+        freeze(mesh, frozen[2], False)
+        mesh.restart()
+        for node in itertools.chain(frozen, killed):
+            mesh.nodes.shell(node, "rm -f /tmp/was-here /tmp/acted")
+    for what, identity, (launcher, _healthy, worker) in (
+        ("node that freezes while the program runs", "ssh-banner-timeout", frozen),
+        ("node that is lost while the program runs", "connect-unreachable", killed),
+    ):
+        # What is left there cannot be ended.
+        left = [("processes-left", worker)]
+        told_by = f"mpi_run, Open MPI {version}"
+        told.fault(what, problems[launcher][0], identity, worker, told_by, beside=left)
     told.check()

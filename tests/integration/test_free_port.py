@@ -18,16 +18,8 @@ def test_the_systems_sshd_has_port_22(nodes):
     assert "has 0 free TCP ports between 22 and 22" in found["msg"]
 
 
-BAD_INPUT = [
-    ({"count": 0}, "count: 0 is not allowed; allowed: 1 to 1000"),
-    ({"range": "20-10"}, "range: '20-10' is not allowed; allowed: FIRST-LAST"),
-    ({"exclude": [70000]}, "exclude: 70000 is not allowed; allowed: ports from 1 to 65535"),
-    ({"interface": "eth7"}, "interface: 'eth7' is not allowed; allowed: an interface of this node"),
-    ({"address": "nohost"}, "address: 'nohost' is not allowed; allowed: a numeric IPv4 or IPv6 address"),
-]
-
-
 def test_bad_input_is_one_line(nodes):
-    results = nodes.modules([("free_port", arguments) for arguments, _message in BAD_INPUT])
-    for result, (_arguments, message) in zip(results, BAD_INPUT):
-        assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+    """Here of one option; each is tried in the module's unit test."""
+    result = nodes.module("free_port", {"interface": "eth7"})
+    allowed = "an interface of this node that has an address: eth0, lo, net1"
+    assert result["failed"] and result["msg"] == f"interface: 'eth7' is not allowed; allowed: {allowed}"

@@ -19,13 +19,16 @@ def instance(breakable):
     """A private sshd on g1, whose root has a password; what the module returned, and ``key``, its own client key."""
     before = breakable.state("g1")
     old = breakable.shell("g1", "getent shadow root").stdout.split(":")[1]
-    breakable.shell("g1", 'usermod --password "$(openssl passwd -6 right)" root')
-    result = breakable.module("sshd_instance", {"run_id": "client", "interface": "eth0", "accept_env": ["LISTED_*"]})
-    key = breakable.shell("g1", "cat /run/gpufabric/client/ssh/id_ed25519").stdout
-    yield {**result, "key": paramiko.Ed25519Key.from_private_key(io.StringIO(key))}
     absent = {"run_id": "client", "state": "absent"}
-    breakable.modules([("ssh_mesh", absent), ("sshd_instance", absent)])
-    breakable.shell("g1", f"usermod --password '{old}' root")
+    try:
+        breakable.shell("g1", 'usermod --password "$(openssl passwd -6 right)" root')
+        given = {"run_id": "client", "interface": "eth0", "accept_env": ["LISTED_*"]}
+        result = breakable.module("sshd_instance", given)
+        key = breakable.shell("g1", "cat /run/gpufabric/client/ssh/id_ed25519").stdout
+        yield {**result, "key": paramiko.Ed25519Key.from_private_key(io.StringIO(key))}
+    finally:
+        breakable.shell("g1", f"usermod --password '{old}' root")
+        breakable.modules([("ssh_mesh", absent), ("sshd_instance", absent)])
     # To set a password is to write the files of the accounts.
     assert {line for line in breakable.state("g1") ^ before if " /etc/" not in line} == set()
 

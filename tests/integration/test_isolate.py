@@ -24,8 +24,9 @@ from background import kill
 from conftest import Nodes, Played
 
 GOOD, BAD = "100mbit", "5mbit"
-#: In GB/s, about as far from what good as from what bad nodes have.
-LIMIT, INSIDE_LIMIT = 0.002, 0.004
+#: In GB/s, about as far from what good as from what bad nodes have: 0.0030 and 0.0009 between nodes, 0.0062 and 0.0009
+#: inside one, on two cores with twelve waiting for them.
+LIMIT, INSIDE_LIMIT = 0.0015, 0.002
 SETTINGS = {
     "gpufabric_control_interface": "net1",
     "isolate_min_bytes": "512K",
@@ -94,22 +95,24 @@ class Lab:
     @contextlib.contextmanager
     def slow_link(self, *nodes: str) -> t.Iterator[None]:
         """All that these nodes send is slow."""
-        for node in nodes:
-            self.shape(node, BAD)
-        yield
-        for node in nodes:
-            self.shape(node, GOOD)
+        try:
+            for node in nodes:
+                self.shape(node, BAD)
+            yield
+        finally:
+            for node in nodes:
+                self.shape(node, GOOD)
 
     @contextlib.contextmanager
     def slow_cpu(self, node: str) -> t.Iterator[None]:
         """Programs on this node wait for the CPU."""
-        command = ["podman", "exec", "--interactive", f"gpufabric-{self.nodes.run_id}-{node}", "python3", "-c", TURNS]
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL) as turns:
-            yield
-            self.nodes.shell(
-                node, "grep -alz 'ranks.append' /proc/[0-9]*/cmdline | cut -d/ -f3 | xargs kill", check=False
-            )
-            turns.wait()
+        token = uuid.uuid4().hex
+        command = ["podman", "exec", f"gpufabric-{self.nodes.run_id}-{node}", "python3", "-c", TURNS, token]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL):
+            try:
+                yield
+            finally:
+                kill(token)
 
     @contextlib.contextmanager
     def away(self, node: str, ports: str) -> t.Iterator[None]:
@@ -130,8 +133,10 @@ class Lab:
         ]
         command = ["nsenter", f"--net=/proc/{self._pids[node]}/ns/net", "iptables", "--wait"]
         subprocess.run([*command, "--insert", *rule], check=True)
-        yield
-        subprocess.run([*command, "--delete", *rule], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run([*command, "--delete", *rule], check=True)
 
     def isolate(self, report: pathlib.Path, *arguments: str, **variables: t.Any) -> Played:
         """Run the playbook, with the setting that is None left out."""
@@ -140,13 +145,24 @@ class Lab:
         return self.nodes.playbook("gpufabric.nccl.isolate", *arguments, **given)
 
 
-@pytest.fixture(scope="module")
-def lab(make_nodes: t.Callable[[int], Nodes]) -> Lab:
-    """Sixteen nodes with the same network."""
-    lab = Lab(make_nodes(16))
-    for node in lab.nodes.names:
+def shaped(nodes: Nodes) -> Lab:
+    """These nodes, all with the same network."""
+    lab = Lab(nodes)
+    for node in nodes.names:
         lab.shape(node, GOOD)
     return lab
+
+
+@pytest.fixture(scope="module")
+def lab(make_nodes: t.Callable[[int], Nodes]) -> Lab:
+    """Nine nodes."""
+    return shaped(make_nodes(9))
+
+
+@pytest.fixture(scope="module")
+def large_lab(make_nodes: t.Callable[[int], Nodes]) -> Lab:
+    """Sixteen nodes."""
+    return shaped(make_nodes(16))
 
 
 def document(report: pathlib.Path) -> dict[str, t.Any]:
@@ -161,7 +177,7 @@ def not_good(report: pathlib.Path) -> dict[str, tuple[str, str | None]]:
 
 def test_each_fault_is_told_though_the_controller_is_lost_in_the_middle(lab, tmp_path):
     before = {node: lab.nodes.state(node) for node in ("g1", "g4")}
-    settings = {"gpufabric_target": ":".join(lab.nodes.names[:9]), "isolate_screens": 1, "token": uuid.uuid4().hex}
+    settings = {"isolate_screens": 1, "token": uuid.uuid4().hex}
     with lab.slow_cpu("g2"), lab.slow_link("g5"), lab.away("g9", "22"), concurrent.futures.ThreadPoolExecutor() as pool:
         first = pool.submit(lab.isolate, tmp_path, **settings)
         while not first.done() and not ((tmp_path / "isolation.json").exists() and document(tmp_path)["rounds"]):
@@ -180,7 +196,7 @@ def test_each_fault_is_told_though_the_controller_is_lost_in_the_middle(lab, tmp
     assert found["state"]["tests"][: kept["tests"]] == kept["state"]["tests"]
     assert f"Round {kept['rounds'] + 1}: " in second.output and f"Round {kept['rounds']}: " not in second.output
     evidence = {entry["node"]: entry["evidence"] for entry in found["nodes"]}
-    assert evidence["g2"][0].startswith("alone: 0.00") and "(limit 0.004 GB/s)" in evidence["g2"][0]
+    assert evidence["g2"][0].startswith("alone: 0.00") and "(limit 0.002 GB/s)" in evidence["g2"][0]
     assert len(evidence["g5"]) > 2 and evidence["g5"][1].startswith("with good nodes, ")
     assert "10.66" in evidence["g9"][0] and "Connection" in evidence["g9"][0]
     # What is known of them, for people and for programs.
@@ -194,9 +210,10 @@ def test_each_fault_is_told_though_the_controller_is_lost_in_the_middle(lab, tmp
     assert {node: lab.nodes.state(node) for node in before} == before
 
 
-def test_two_bad_of_sixteen_and_one_that_others_cannot_reach_are_found_in_few_rounds(lab, tmp_path):
-    with lab.slow_link("g3", "g14"), lab.away("g8", "1024:65535"):
-        played = lab.isolate(tmp_path, isolate_screens=1, isolate_inside="none")
+@pytest.mark.slow
+def test_two_bad_of_sixteen_and_one_that_others_cannot_reach_are_found_in_few_rounds(large_lab, tmp_path):
+    with large_lab.slow_link("g3", "g14"), large_lab.away("g8", "1024:65535"):
+        played = large_lab.isolate(tmp_path, isolate_screens=1, isolate_inside="none")
     assert played.returncode == 0, played.output
     assert not_good(tmp_path) == {"g3": ("bad", None), "g8": ("unreachable", None), "g14": ("bad", None)}
     found = document(tmp_path)
@@ -207,6 +224,7 @@ def test_two_bad_of_sixteen_and_one_that_others_cannot_reach_are_found_in_few_ro
     assert found["nodes"][7]["evidence"][0].startswith("g8: Nothing listens on ")
 
 
+@pytest.mark.slow
 def test_of_good_nodes_none_is_accused(lab, tmp_path):
     settings = {"gpufabric_target": "g6:g7:g8:g9", "isolate_mode": "pairs", "isolate_inside": "none"}
     # The limit is what these nodes show themselves.
@@ -240,10 +258,9 @@ def test_of_good_nodes_none_is_accused(lab, tmp_path):
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
+        # Of what is wrong in itself; each option is tried in a unit test.
         ({"isolate_screens": "no"}, "isolate_screens: 'no' is not allowed; allowed: 1 or more, or all"),
-        ({"isolate_limit": "-1"}, "isolate_limit: -1.0 is not allowed; allowed: a number of GB/s above 0"),
-        ({"isolate_domains": {"g1": "rack1"}}, "isolate_domains: {'g1': 'rack1'} is not allowed"),
-        ({"isolate_min_bytes": "lots"}, "isolate_min_bytes: 'lots' is not allowed"),
+        # Of what the nodes do not have.
         ({"isolate_backend": "nccl"}, "all_reduce_perf"),
     ],
 )

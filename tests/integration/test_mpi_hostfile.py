@@ -188,65 +188,19 @@ def test_names_of_another_host_are_waited_for_and_told(nodes, clean, comes_late)
     assert short["unresolved"] == ["nosuch"] and short["stale"] == [] and "nosuch" in short["lookup_errors"]
 
 
-MISTAKES = [
-    ("g2:4\n", "line 1: 'g2:4' is MPICH's way to give slots; Open MPI takes it for a name: write 'g2 slots=4'"),
-    ("g2\n# g3\ng2 slots=2\n", "each host once, with all its slots: line 3: g2 is there already, line 1"),
-    ("g2 slots=0\n", "line 1: slots '0' is not 1 or more"),
-    ("g2 gpus=8\n", "line 1: 'gpus=8' is not a setting of a hostfile; allowed: slots=N, max_slots=N"),
-    ("root@g2\n", "line 1: 'root@g2' names a user; ssh_config does that, so write 'g2'"),
-    (
-        "-x\n10.0.0.256\n",
-        "line 1: '-x' is not a host name or a numeric address; line 2: '10.0.0.256' is not a host name",
-    ),
-    ("# none\n\n", "it names no host"),
-]
-
-
-def test_mistakes_in_a_hostfile_are_named(nodes, clean):
-    calls = []
-    for number, (text, _message) in enumerate(MISTAKES):
-        nodes.shell("g1", f"printf %s '{text}' > /tmp/hosts.{number}")
-        calls.append(read_from(f"/tmp/hosts.{number}"))
-    for number, (result, (_text, message)) in enumerate(zip(nodes.modules(calls), MISTAKES)):
-        assert result["failed"] and "\n" not in result["msg"]
-        assert result["msg"].startswith(f"hostfile /tmp/hosts.{number}: {message}")
-
-
-HOST = {"name": "g2"}
-BAD_INPUT = [
-    ({"hosts": []}, "hosts: [] is not allowed; allowed: at least one host with its name or address"),
-    ({"hosts": [{"slots": 1}]}, "hosts[0]: {"),
-    ({"hosts": [{**HOST, "slots": 0}]}, "hosts[0].slots: 0 is not allowed; allowed: 1 or more"),
-    ({"hosts": [{**HOST, "address": "g2"}]}, "hosts[0].address: 'g2' is not allowed; allowed: a numeric address"),
-    ({"hosts": [{"name": "a b"}]}, "hosts[0].name: 'a b' is not allowed; allowed: a host name or a numeric address"),
-    ({"hosts": [HOST, HOST]}, "hosts: each host once, with all its slots: hosts[1]: g2 is there already, hosts[0]"),
-    ({"hosts": None, "src": "/nosuch"}, "src: '/nosuch' is not allowed; allowed: the path of a hostfile on this node"),
-    ({"hosts": None, "src": "/etc"}, "src: '/etc' is not allowed; allowed: the path of a hostfile on this node"),
-    ({"timeout": -1}, "timeout: -1.0 is not allowed; allowed: 0 or more seconds"),
-    ({"interval": -1}, "interval: -1.0 is not allowed; allowed: 0 or more seconds"),
-    ({"interface": "eth7"}, "interface: 'eth7' is not allowed; allowed: an interface of this node"),
-    ({"subnet": "10.66.0.0"}, "subnet: '10.66.0.0' is not allowed; allowed: a subnet with its prefix length"),
-    ({"cluster_domain": "a b"}, "cluster_domain: 'a b' is not allowed; allowed: a domain name, such as cluster.local"),
-    ({"expected": {"g2": "g2"}}, "expected[g2]: 'g2' is not allowed; allowed: a numeric address"),
-    ({"expected": {"g2.a": "10.0.0.1", "g2.b": "10.0.0.2"}}, "expected: '10.0.0.1, 10.0.0.2' is not allowed; allowed:"),
-    ({"use_expected": True, "numeric": False}, "use_expected: True is not allowed; allowed: false where numeric is"),
-    (
-        {"dest": "/nosuch/hostfile"},
-        "dest: '/nosuch/hostfile' is not allowed; allowed: a path in a directory that exists",
-    ),
-    ({"dest": "/tmp"}, "dest: '/tmp' is not allowed; allowed: a path in a directory that exists"),
-    ({"run_id": "a/b"}, "run_id: 'a/b' is not allowed; allowed: 1 to 63 letters"),
-    ({"run_dir": "/etc/passwd/run"}, "run_dir: /etc/passwd/run cannot be made, because /etc/passwd is not a directory"),
-]
-
-
 def test_bad_input_is_one_line_and_changes_nothing(nodes):
-    before = nodes.state("g1")
-    calls = []
-    for options, _message in BAD_INPUT:
-        given = {"run_id": "bad", "hosts": [HOST], "timeout": 0, **options}
-        calls.append(("mpi_hostfile", {name: value for name, value in given.items() if value is not None}))
-    for result, (options, message) in zip(nodes.modules(calls), BAD_INPUT):
-        assert result["failed"], options
-        assert result["msg"].startswith(message) and "\n" not in result["msg"]
-    assert nodes.state("g1") == before
+    """Here of one option and of one file; all are tried in the module's unit test."""
+    nodes.shell("g1", "printf 'g2:4\\n' > /tmp/hosts.wrong")
+    try:
+        before = nodes.state("g1")
+        refused, wrong = nodes.modules([hostfile("g2", dest="/nosuch/hostfile"), read_from("/tmp/hosts.wrong")])
+        assert nodes.state("g1") == before
+    finally:
+        nodes.shell("g1", "rm /tmp/hosts.wrong")
+    assert refused["failed"] and refused["msg"] == (
+        "dest: '/nosuch/hostfile' is not allowed; allowed: a path in a directory that exists and can be written"
+    )
+    assert wrong["failed"] and wrong["msg"] == (
+        "hostfile /tmp/hosts.wrong: line 1: 'g2:4' is MPICH's way to give slots;"
+        " Open MPI takes it for a name: write 'g2 slots=4'"
+    )

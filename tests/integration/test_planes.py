@@ -13,7 +13,7 @@ import subprocess
 import typing as t
 
 import pytest
-from conftest import Nodes
+from conftest import Nodes, slow
 
 MEBIBYTE = 2**20
 #: Each rank but the first sends so much by MPI, and prints so much, which the daemons carry.
@@ -101,7 +101,7 @@ def planes(make_nodes: t.Callable[[int], Nodes]) -> Planes:
     return Planes(nodes, subnets)
 
 
-@pytest.fixture(scope="module", params=["4.1", "5.0"])
+@pytest.fixture(scope="module", params=[slow("4.1"), "5.0"])
 def mpi(request: pytest.FixtureRequest) -> dict[str, t.Any]:
     """An Open MPI, and a Python with mpi4py for it."""
     if request.param == "4.1":

@@ -16,11 +16,12 @@ import typing as t
 
 import pytest
 import yaml
-from conftest import Nodes
+from conftest import Nodes, Played
 from fault_matrix import FaultMatrix
 from outside import limited, processes_of
 
 RUN_DIR = "/run/gpufabric/{run}"
+RAW = "ansible.builtin.raw"
 #: The firewall's and the mounts' are the node's own; only a shell with all capabilities may change them.
 PRIVILEGED = ("podman", "exec", "--privileged", "--user", "root")
 
@@ -29,7 +30,7 @@ PRIVILEGED = ("podman", "exec", "--privileged", "--user", "root")
 class Fault:
     """A fault in words, and as shell commands that make and mend it on a node; ``PORT`` and ``PID`` are its private sshd's.
 
-    ``problem`` is the id that is expected.
+    ``problem`` is the id that is expected. ``stand_in``: what is not the real thing.
     """
 
     fault: str
@@ -38,6 +39,8 @@ class Fault:
     make: str = "true"
     mend: str = "true"
     stage: str = ""
+    severity: str = "error"
+    stand_in: str = ""
 
 
 #: Shell: sshd ends. It removes the file with its pid when its port is free.
@@ -118,7 +121,7 @@ MORE_WAY: list[Fault] = [
           "sed -i 1d ~/.bashrc", "session"),
     Fault("there is no Python", "python-missing", "g8",
           "mv $(readlink -f /usr/bin/python3) /root/python; sed -i '1i PATH=/usr/bin:/bin; return' ~/.bashrc",
-          "sed -i 1d ~/.bashrc; mv /root/python $(readlink -f /usr/bin/python3)"),
+          "sed -i 1d ~/.bashrc; mv /root/python $(readlink -f /usr/bin/python3)", severity="warning"),
 ]  # fmt: skip
 NAMES: list[Fault] = [
     Fault("a name does not resolve", "name-unresolved", "no-such-host", stage="resolve"),
@@ -168,6 +171,7 @@ SESSION: list[Fault] = [
         "g8",
         f"cp RUN/sshd/sshd_config /tmp/config; sed -i /^AcceptEnv/d RUN/sshd/sshd_config; {AGAIN}",
         f"cp /tmp/config RUN/sshd/sshd_config; {AGAIN}",
+        severity="warning",
     ),
 ]
 MORE_SESSION: list[Fault] = [
@@ -185,6 +189,7 @@ MORE_SESSION: list[Fault] = [
         "g2",
         "ip route add LAUNCHER/32 dev eth0 src DATA",
         "ip route del LAUNCHER/32",
+        severity="warning",
     ),
     Fault(
         "the control interface has another name",
@@ -200,6 +205,7 @@ MORE_SESSION: list[Fault] = [
         "g4",
         "ip address add ADDRESS/32 dev lo; ip address del ADDRESS/24 dev eth0; ip address add 10.66.SUBNET.99/24 dev eth0",
         "ip address del 10.66.SUBNET.99/24 dev eth0; ip address del ADDRESS/32 dev lo; ip address add ADDRESS/24 dev eth0",
+        severity="warning",
     ),
     Fault(
         "a link of the data network is broken",
@@ -210,12 +216,13 @@ MORE_SESSION: list[Fault] = [
         "data",
     ),
     Fault(
-        "a library of another Open MPI 4 (a renamed one)",
+        "a library of another Open MPI 4",
         "mpi-version-differs",
         "g7",
         OLD_LIBRARY,
         NEW_LIBRARY,
         "version",
+        stand_in="the same library under another name",
     ),
 ]
 CROWDED = Fault("a limit of processes", "pids-low", "g6", stage="limits")
@@ -279,7 +286,7 @@ RESOURCES: list[Fault] = [
         "limits",
     ),
 ]
-CLOCK = Fault("a clock is an hour off", "clock-off", "g1")
+CLOCK = Fault("a clock is an hour off", "clock-off", "g1", severity="warning", stand_in="a Python that adds an hour")
 
 #: The launcher is told no more than that it is refused; the reason is in sshd's log.
 REFUSED: list[Fault] = [
@@ -350,19 +357,18 @@ class Mesh:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
 
+    def call(self, **options: t.Any) -> tuple[str, dict[str, t.Any]]:
+        """The module with options."""
+        return "mpi_preflight", {
+            "run_id": self.nodes.run_id, "control_interface": "eth0", "hosts": self.hosts, **options
+        }  # fmt: skip
+
     def preflight(self, *plays: dict[str, t.Any], **options: t.Any) -> list[dict[str, t.Any]]:
         """What comes of the module on the launcher, once for each of the sets of options."""
-        common = {"run_id": self.nodes.run_id, "control_interface": "eth0", "hosts": self.hosts}
-        calls = [("mpi_preflight", {**common, **options, **own}) for own in plays or ({},)]
-        results = self.nodes.modules(calls)
+        results = self.nodes.modules([self.call(**{**options, **own}) for own in plays or ({},)])
         for result in results:
             assert not result["failed"] and not result["changed"], result
         return results
-
-
-def named(result: dict[str, t.Any]) -> set[tuple[str, str]]:
-    """The problems of a result, each as id and host."""
-    return {(problem["id"], problem["host"]) for problem in result["problems"]}
 
 
 @pytest.fixture(scope="module")
@@ -372,24 +378,33 @@ def mesh(make_nodes: t.Callable[[int], Nodes]) -> Mesh:
 
 @contextlib.contextmanager
 def made(mesh: Mesh, faults: list[Fault]) -> t.Iterator[None]:
-    done = []
-    try:
+    with contextlib.ExitStack() as mending:
         for fault in faults:
+            mending.callback(mesh.shell, fault.node, fault.mend)
             mesh.shell(fault.node, fault.make)
-            done.append(fault)
         yield
-    finally:
-        with contextlib.ExitStack() as mending:
-            for fault in done:
-                mending.callback(mesh.shell, fault.node, fault.mend)
+
+
+def record(matrix: FaultMatrix, problems: list[dict[str, t.Any]], faults: list[Fault], told_by: str) -> None:
+    """All faults, which were made at the same time, are named, and nothing else is."""
+    beside = [(fault.problem, fault.node) for fault in faults]
+    for fault in faults:
+        matrix.fault(
+            fault.fault,
+            problems,
+            fault.problem,
+            fault.node,
+            told_by,
+            "the launcher" if fault.node == "g1" else "a worker",
+            fault.severity,
+            beside,
+            stand_in=fault.stand_in,
+        )
 
 
 def check(result: dict[str, t.Any], faults: list[Fault], matrix: FaultMatrix) -> None:
     """All faults are named, each with its host and stage, and nothing else is."""
-    for fault in faults:
-        where = "the launcher" if fault.node == "g1" else "a worker"
-        matrix.fault(fault.fault, result["problems"], fault.problem, fault.node, "mpi_preflight", where)
-    assert named(result) == {(fault.problem, fault.node) for fault in faults}, result["problems"]
+    record(matrix, result["problems"], faults, "mpi_preflight")
     stages = {host["name"]: host["stage"] for host in result["hosts"]}
     assert {**stages, **{fault.node: fault.stage or None for fault in faults}} == stages
     assert {name for name, stage in stages.items() if stage} == {fault.node for fault in faults if fault.stage}
@@ -405,11 +420,12 @@ def test_nothing_is_said_of_healthy_hosts(mesh, faults):
         "a full look at eight nodes": full,
         "a look at the eight nodes of the run's ssh configuration": {"control_interface": None, "hosts": None},
     }
-    for run, result in zip(runs, mesh.preflight(*runs.values())):
+    results = mesh.preflight(*runs.values())
+    for run, result in zip(runs, results):
         faults.healthy(run, result["problems"], "mpi_preflight")
         assert result["problems"] == [] and result["ok"] and len(result["hosts"]) == 8
         assert all(host["ok"] and host["stage"] is None for host in result["hosts"])
-    facts = mesh.preflight(full)[0]["hosts"][1]["facts"]
+    facts = results[1]["hosts"][1]["facts"]
     assert facts["hostname"] == "g2" and facts["callback"]["source"] == mesh.nodes.addresses["g2"]
     callback = facts["callback"]
     assert all(facts["environment"].values()) and abs(callback["offset"]) <= callback["seconds"] / 2
@@ -435,48 +451,30 @@ def test_faults_on_the_way(mesh, faults):
     faults.healthy("eight nodes that were unreachable", mesh.preflight()[0]["problems"], "mpi_preflight")
 
 
+KEY = "RUN/ssh/id_ed25519"
 KEY_FAULTS = [
-    (
-        "the private key is missing",
-        "ssh-key-missing",
-        "mv RUN/ssh/id_ed25519 /root/key",
-        "mv /root/key RUN/ssh/id_ed25519",
-    ),
-    (
-        "others may read the private key",
-        "ssh-key-permissions",
-        "chmod 0644 RUN/ssh/id_ed25519",
-        "chmod 0600 RUN/ssh/id_ed25519",
-    ),
-    (
-        "the private key is damaged",
-        "ssh-key-unreadable",
-        "cp -p RUN/ssh/id_ed25519 /root/key; echo x > RUN/ssh/id_ed25519",
-        "cp -p /root/key RUN/ssh/id_ed25519",
-    ),
-]
+    Fault("the private key is missing", "ssh-key-missing", "g1", f"mv {KEY} /root/key", f"mv /root/key {KEY}"),
+    Fault("others may read the private key", "ssh-key-permissions", "g1", f"chmod 0644 {KEY}", f"chmod 0600 {KEY}"),
+    Fault("the private key is damaged", "ssh-key-unreadable", "g1", f"cp -p {KEY} /root/key; echo x > {KEY}",
+          f"mv /root/key {KEY}"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fault", "problem", "make", "mend"), KEY_FAULTS, ids=[fault[1] for fault in KEY_FAULTS])
-def test_a_fault_of_the_launcher_is_named_once(mesh, faults, fault, problem, make, mend):
-    mesh.shell("g1", make)
-    try:
-        (result,) = mesh.preflight()
-    finally:
-        mesh.shell("g1", mend)
-    faults.fault(fault, result["problems"], problem, "g1", "mpi_preflight", "the launcher")
-    assert [(one["id"], one["host"]) for one in result["problems"]] == [(problem, "g1")]
-    assert {host["stage"] for host in result["hosts"]} == {"authenticate"}
+def test_a_fault_of_the_launcher_is_named_once(mesh, faults):
+    calls: list[tuple[str, t.Any]] = []
+    for fault in KEY_FAULTS:
+        calls += [(RAW, mesh.words("g1", fault.make)), mesh.call(), (RAW, mesh.words("g1", fault.mend))]
+    results = mesh.nodes.modules(calls)
+    for fault, result in zip(KEY_FAULTS, results[1::3]):
+        record(faults, result["problems"], [fault], "mpi_preflight")
+        assert {host["stage"] for host in result["hosts"]} == {"authenticate"}
 
 
 def test_faults_in_the_session(mesh, faults):
     reject = f"-s {mesh.nodes.addresses['g7']} -p tcp --syn -j REJECT --reject-with icmp-host-prohibited"
-    mesh.shell("g1", f"iptables -I INPUT {reject}")
-    try:
-        with made(mesh, SESSION):
-            (result,) = mesh.preflight()
-    finally:
-        mesh.shell("g1", f"iptables -D INPUT {reject}")
+    firewall = Fault("", "", "g1", f"iptables -I INPUT {reject}", f"iptables -D INPUT {reject}")
+    with made(mesh, [firewall, *SESSION]):
+        (result,) = mesh.preflight()
     check(result, SESSION, faults)
     rejected = next(one for one in result["problems"] if one["id"] == "callback-rejected")
     assert mesh.nodes.addresses["g1"] in rejected["cause"]
@@ -491,48 +489,54 @@ def test_faults_in_the_session(mesh, faults):
 
 
 def test_two_open_mpis(mesh, faults, openmpi4, openmpi5):
-    """Open MPI 4 and 5 have daemons of different names; /opt/mpi is one of them."""
+    """Open MPI 4 and 5 have daemons of different names; /opt/mpi0 and the others are one of them."""
     prefixes = {"4": "/usr", "4.1.8": openmpi4["gpufabric_mpi_prefix"], "5": openmpi5["gpufabric_mpi_prefix"]}
-    for launcher, worker in (("4", "5"), ("5", "4"), ("4", "4.1.8"), ("4.1.8", "4")):
+    pairs = [("4", "5"), ("5", "4"), ("4", "4.1.8"), ("4.1.8", "4"), ("5", "5")]
+    calls = []
+    for number, (launcher, worker) in enumerate(pairs):
         for node in ("g1", "g2", "g3"):
-            mesh.shell(node, f"ln -sfn {prefixes[worker if node == 'g2' else launcher]} /opt/mpi")
-        result = mesh.preflight(mpi_prefix="/opt/mpi", hosts=mesh.hosts[:3])[0]
+            mesh.shell(node, f"ln -sfn {prefixes[worker if node == 'g2' else launcher]} /opt/mpi{number}")
+        calls.append({"mpi_prefix": f"/opt/mpi{number}"})
+    try:
+        *results, healthy = mesh.preflight(*calls, hosts=mesh.hosts[:3])
+    finally:
+        for node in ("g1", "g2", "g3"):
+            mesh.shell(node, "rm /opt/mpi?")
+    for (launcher, worker), result in zip(pairs, results):
         fault = f"Open MPI {worker}, and the launcher has {launcher}"
         faults.fault(fault, result["problems"], "mpi-version-differs", "g2", "mpi_preflight")
-        assert len(result["problems"]) == 1 and [host["stage"] for host in result["hosts"]] == [None, "version", None]
-    for node in ("g1", "g2", "g3"):
-        mesh.shell(node, f"ln -sfn {prefixes['5']} /opt/mpi")
-    (healthy,) = mesh.preflight(mpi_prefix="/opt/mpi", hosts=mesh.hosts[:3])
+        assert [host["stage"] for host in result["hosts"]] == [None, "version", None]
     faults.healthy("three nodes with Open MPI 5", healthy["problems"], "mpi_preflight")
 
 
 def test_a_variable_that_is_lost_on_the_way_is_the_cause_of_missing_libraries(mesh, faults):
     hide = "mkdir -p /opt/hidden; mv /usr/lib/*/libopen-rte.so.40* /opt/hidden"
     show = "mv /opt/hidden/* $(dirname /usr/lib/*/libopen-pal.so.40)"
-    accept = f"sed -i s/^AcceptEnv.LD_LIBRARY_PATH/AcceptEnv\\ NOTHING/ RUN/sshd/sshd_config; {AGAIN}"
-    for node in ("g1", "g2", "g3"):
-        mesh.shell(node, hide)
-    mesh.shell("g2", accept)
-    environment = {"LD_LIBRARY_PATH": "/opt/hidden"}
-    call = {"run_id": mesh.nodes.run_id, "control_interface": "eth0", "hosts": mesh.hosts[:3]}
-    try:
-        result = mesh.nodes.module("mpi_preflight", call, environment=environment)
-        mesh.shell("g1", "sed -i 's/SendEnv .*/SendEnv NCCL_*/' RUN/ssh/config")
-        unsent = mesh.nodes.module("mpi_preflight", {**call, "hosts": mesh.hosts[2:3]}, environment=environment)
-    finally:
-        for node in ("g1", "g2", "g3"):
-            mesh.shell(node, show)
-        mesh.shell("g2", f"sed -i s/^AcceptEnv.NOTHING/AcceptEnv\\ LD_LIBRARY_PATH/ RUN/sshd/sshd_config; {AGAIN}")
-        mesh.restore()
+    config = f"{mesh.run_dir}/ssh/config"
+    unsend = f"cp -p {config} /tmp/ssh-config; sed -i 's/SendEnv .*/SendEnv NCCL_*/' {config}"
+    changes = [
+        *(Fault("", "", node, hide, show) for node in ("g1", "g2", "g3")),
+        Fault("", "", "g2", f"sed -i s/^AcceptEnv.LD_LIBRARY_PATH/AcceptEnv\\ NOTHING/ RUN/sshd/sshd_config; {AGAIN}",
+              f"sed -i s/^AcceptEnv.NOTHING/AcceptEnv\\ LD_LIBRARY_PATH/ RUN/sshd/sshd_config; {AGAIN}"),
+    ]  # fmt: skip
+    with made(mesh, changes):
+        result, _unsend, unsent, _send = mesh.nodes.modules(
+            [
+                mesh.call(hosts=mesh.hosts[:3]),
+                (RAW, unsend),
+                mesh.call(hosts=mesh.hosts[2:3]),
+                (RAW, f"mv /tmp/ssh-config {config}"),
+            ],
+            environment={"LD_LIBRARY_PATH": "/opt/hidden"},
+        )
     fault = "AcceptEnv lacks LD_LIBRARY_PATH, which leads to Open MPI's libraries"
     faults.fault(fault, result["problems"], "env-not-accepted", "g2", "mpi_preflight")
     fault = "SendEnv lacks LD_LIBRARY_PATH, which leads to Open MPI's libraries"
     faults.fault(fault, unsent["problems"], "env-not-sent", "g3", "mpi_preflight", "the launcher")
-    assert named(result) == {("env-not-accepted", "g2")}
     (problem,) = result["problems"]
     assert problem["severity"] == "error" and "libopen-rte.so.40" in problem["evidence"]
     assert [host["stage"] for host in result["hosts"]] == [None, "environment", None]
-    assert named(unsent) == {("env-not-sent", "g3")} and unsent["hosts"][0]["stage"] == "environment"
+    assert unsent["hosts"][0]["stage"] == "environment"
 
 
 #: A Python whose clock is an hour ahead.
@@ -557,35 +561,37 @@ def test_faults_of_the_data_network_and_of_resources(mesh, faults):
     assert quick["problems"] == []
     (mended, more) = mesh.preflight(options, {"level": "full", "expect": {"gpus": 8, "shm_bytes": 2 << 30}})
     faults.healthy("eight nodes that lacked resources", mended["problems"], "mpi_preflight")
-    faults.fault("there are fewer GPUs than are expected", more["problems"], "gpus-missing", "g2", "mpi_preflight")
-    assert {one["id"] for one in more["problems"]} == {"gpus-missing", "shm-small"} and len(more["problems"]) == 16
+    beside = [(identity, name) for identity in ("gpus-missing", "shm-small") for name in mesh.nodes.names]
+    faults.fault(
+        "there are fewer GPUs than are expected",
+        more["problems"],
+        "gpus-missing",
+        "g2",
+        "mpi_preflight",
+        "all hosts",
+        beside=beside,
+        stand_in="the nodes have no GPUs, and the option expects 8",
+    )
+    assert sorted((one["id"], one["host"]) for one in more["problems"]) == sorted(beside)
 
 
 def test_programs_that_differ(mesh, faults):
     program = "/opt/perf/all_reduce_perf"
-    for node in mesh.nodes.names:
-        # A stand-in that is linked to MPI: a program of Open MPI's own.
-        mesh.shell(node, f"mkdir -p /opt/perf; cp $(readlink -f /usr/bin/ompi_info) {program}")
-    for node, command in {
-        "g2": f"rm {program}",
-        "g3": f"chmod -x {program}",
-        "g4": f"printf x >> {program}",
-        "g5": "mv /usr/lib/*/libmpi.so.40* /root",
-    }.items():
-        mesh.shell(node, command)
-    try:
+    stand_in = "ompi_info in the place of nccl-tests"
+    broken = [
+        Fault("the benchmark is not there", "program-missing", "g2", f"rm {program}", stand_in=stand_in),
+        Fault("the benchmark may not be executed", "program-not-executable", "g3", f"chmod -x {program}", stand_in=stand_in),
+        Fault("the benchmark is another build", "program-differs", "g4", f"printf x >> {program}", severity="warning",
+              stand_in=stand_in),
+        Fault("the benchmark misses a library", "program-library-missing", "g5", "mv /usr/lib/*/libmpi.so.40* /root",
+              "mv /root/libmpi.so.40* $(dirname /usr/lib/*/libopen-rte.so.40)", stand_in=stand_in),
+    ]  # fmt: skip
+    # It is linked to MPI.
+    copy = f"mkdir -p /opt/perf; cp $(readlink -f /usr/bin/ompi_info) {program}"
+    copies = [Fault("", "", node, copy, "rm -r /opt/perf") for node in mesh.nodes.names]
+    with made(mesh, [*copies, *broken]):
         (result,) = mesh.preflight(program=program)
-    finally:
-        mesh.shell("g5", "mv /root/libmpi.so.40* $(dirname /usr/lib/*/libopen-rte.so.40)")
-    expected = {
-        "g2": ("program-missing", "the benchmark is not there"),
-        "g3": ("program-not-executable", "the benchmark may not be executed"),
-        "g4": ("program-differs", "the benchmark is another build"),
-        "g5": ("program-library-missing", "the benchmark misses a library"),
-    }
-    for node, (problem, fault) in expected.items():
-        faults.fault(fault, result["problems"], problem, node, "mpi_preflight")
-    assert named(result) == {(problem, node) for node, (problem, _fault) in expected.items()}
+    record(faults, result["problems"], broken, "mpi_preflight")
 
 
 def test_the_reason_of_a_refusal_is_read_in_the_log_of_sshd(mesh, faults):
@@ -602,31 +608,23 @@ def test_the_reason_of_a_refusal_is_read_in_the_log_of_sshd(mesh, faults):
             mesh.shell(fault.node, fault.mend)
         mesh.restore()
     told = played.result(action="ansible.builtin.set_fact")["ansible_facts"]["preflight_result"]
-    for fault in REFUSED:
-        faults.fault(fault.fault, told["problems"], fault.problem, fault.node, "the role preflight")
-    assert named(told) == {(fault.problem, fault.node) for fault in REFUSED}
+    record(faults, told["problems"], REFUSED, "the role preflight")
     assert {host["name"]: host["problems"] for host in told["hosts"]} == {
         "g1": [], "g8": [], **{fault.node: [fault.problem] for fault in REFUSED}
     }  # fmt: skip
-    task = "gpufabric.nccl.preflight : Look | Read what sshd says where it refuses the launcher"
-    assert {name for name in mesh.nodes.names if task in played.executions(name)} == {fault.node for fault in REFUSED}
+    # The log of no other host is read.
+    logs = played.result(action="gpufabric.nccl.sshd_log")["results"]
+    assert {log["item"] for log in logs} == {fault.node for fault in REFUSED}
     assert played.returncode == 0 and "not allowed because account is locked" in played.output
 
 
 def test_the_role_stops_with_what_a_person_needs(mesh):
-    role = {
-        "hosts": "workers",
-        "gather_facts": False,
-        "roles": ["gpufabric.nccl.key_exchange", "gpufabric.nccl.preflight"],
-    }
-    mesh.shell("g3", "mv /usr/bin/orted /root")
-    mesh.shell("g4", "mv /usr/bin/orted /root")
-    try:
-        stopped = mesh.nodes.playbook([role])
-        going_on = mesh.nodes.playbook([role], preflight_fail=False)
-    finally:
-        mesh.shell("g3", "mv /root/orted /usr/bin")
-        mesh.shell("g4", "mv /root/orted /usr/bin")
+    role = {"hosts": "workers", "gather_facts": False, "roles": ["gpufabric.nccl.preflight"]}
+    peers = [{**sshd, "name": name} for name, sshd in mesh.sshds.items()]
+    hidden = [Fault("", "", node, "mv /usr/bin/orted /root", "mv /root/orted /usr/bin") for node in ("g3", "g4")]
+    with made(mesh, hidden):
+        stopped = mesh.nodes.playbook([role], gpufabric_peers=peers)
+        going_on = mesh.nodes.playbook([role], gpufabric_peers=peers, preflight_fail=False)
     assert stopped.returncode == 2 and going_on.returncode == 0
     message = stopped.result(action="gpufabric.nccl.fail_with_problems")["msg"]
     lines = message.splitlines()
@@ -637,20 +635,20 @@ def test_the_role_stops_with_what_a_person_needs(mesh):
         and lines[-1].endswith("/sshd/sshd.log on each worker")
     )
     assert lines[1] in going_on.output
-    healthy = mesh.nodes.playbook([role])
+    healthy = mesh.nodes.playbook([role], gpufabric_peers=peers)
     assert healthy.returncode == 0 and "WHAT" not in healthy.output
     # One module execution on the launcher, and none on the others.
-    task = "gpufabric.nccl.preflight : Look | Go the way of a launch"
+    task = "gpufabric.nccl.preflight : Check the launch path from the launcher"
     assert [name for name in mesh.nodes.names if task in healthy.executions(name)] == ["g1"]
 
 
 def test_a_diagnosis_of_hosts_of_which_some_cannot_be_reached(mesh, faults, tmp_path):
-    def diagnose(name: str, **variables: t.Any) -> tuple[int, dict[str, t.Any], str]:
+    def diagnose(name: str, **variables: t.Any) -> tuple[Played, dict[str, t.Any], str]:
         played = mesh.nodes.playbook("gpufabric.nccl.diagnose", preflight_report_dir=str(tmp_path / name), **variables)
         folder = tmp_path / name
         assert (folder / "diagnosis.json").exists(), played.output
         return (
-            played.returncode,
+            played,
             json.loads((folder / "diagnosis.json").read_text()),
             (folder / "diagnosis.md").read_text(),
         )
@@ -658,40 +656,35 @@ def test_a_diagnosis_of_hosts_of_which_some_cannot_be_reached(mesh, faults, tmp_
     before = {node: mesh.nodes.state(node) for node in ("g3", "g5")}
     # Ansible's own connection goes on otherwise.
     cut = "pkill -P $(pgrep -P 1 -f local-node/sshd_config)"
-    mesh.shell(
-        "g2", f"iptables -I INPUT -p tcp --dport 22 -j REJECT --reject-with icmp-admin-prohibited; {cut} || true"
-    )
-    mesh.shell("g4", "mv /usr/bin/orted /root")
-    # Ansible's own connection stays, and nothing comes over it any more.
-    mesh.shell("g6", "iptables -I INPUT -p tcp --dport 22 -j DROP")
-    mesh.shell("g7", "mv /usr/sbin/sshd /root")
+    reject = "iptables -I INPUT -p tcp --dport 22 -j REJECT --reject-with icmp-admin-prohibited"
+    broken = [
+        Fault("Ansible's port is rejected by a firewall", "connect-rejected", "g2", f"{reject}; {cut} || true", "iptables -F"),
+        Fault("mpirun's daemon is not there", "daemon-missing", "g4", "mv /usr/bin/orted /root", "mv /root/orted /usr/bin"),
+        # Ansible's own connection stays, and nothing comes over it any more.
+        Fault("Ansible's port is dropped by a firewall, with a connection open", "connect-timeout", "g6",
+              "iptables -I INPUT -p tcp --dport 22 -j DROP", "iptables -F"),
+        Fault("sshd is not installed", "openssh-missing", "g7", "mv /usr/sbin/sshd /root", "mv /root/sshd /usr/sbin"),
+    ]  # fmt: skip
     # No other host is to be given up because this machine is busy.
     limit = "{{ 5 if inventory_hostname == 'g6' else 300 }}"
-    try:
-        returncode, document, text = diagnose("broken", preflight_task_timeout=limit)
-    finally:
-        mesh.shell("g2", "iptables -F")
-        mesh.shell("g4", "mv /root/orted /usr/bin")
-        mesh.shell("g6", "iptables -F")
-        mesh.shell("g7", "mv /root/sshd /usr/sbin")
-    assert returncode == 2 and not document["ok"] and document["schema"] == "gpufabric.nccl/diagnosis/v1"
-    expected = {
-        "g2": ("connect-rejected", "Ansible's port is rejected by a firewall"),
-        "g4": ("daemon-missing", "mpirun's daemon is not there"),
-        "g6": ("connect-timeout", "Ansible's port is dropped by a firewall, with a connection open"),
-        "g7": ("openssh-missing", "sshd is not installed"),
-    }
-    for node, (problem, fault) in expected.items():
-        faults.fault(fault, document["problems"], problem, node, "diagnose")
-    assert named(document) == {(problem, node) for node, (problem, _fault) in expected.items()}
+    with made(mesh, broken):
+        played, document, text = diagnose("broken", preflight_task_timeout=limit)
+    assert played.returncode == 2 and not document["ok"] and document["schema"] == "gpufabric.nccl/diagnosis/v1"
+    record(faults, document["problems"], broken, "diagnose")
     assert {host["name"]: host["ok"] for host in document["hosts"]} == {
-        name: name not in expected for name in mesh.nodes.names
+        name: name not in {fault.node for fault in broken} for name in mesh.nodes.names
     }
     assert "### g2: " in text and "### g4: " in text and "| g3 | " in text
-    returncode, document, text = diagnose("healthy")
+    # The other ports are closed between these nodes: the run's sshd has the one that is open.
+    closed = "iptables -I INPUT -i eth0 -p tcp --syn -m multiport ! --dports 22,18766 -j REJECT --reject-with icmp-admin-prohibited"
+    with made(mesh, [Fault("", "", "g3", closed, "iptables -F")]):
+        played, document, text = diagnose("healthy", key_exchange_port=18766, key_exchange_connect_timeout=7)
     faults.healthy("eight nodes", document["problems"], "diagnose")
-    assert returncode == 0 and document["ok"] and "No problem was found." in text
+    assert played.returncode == 0 and document["ok"] and "No problem was found." in text
     assert all(host["ok"] and host["facts"]["shm"]["size"] == 1 << 30 for host in document["hosts"])
+    assert played.result("g3", "gpufabric.nccl.ssh_mesh")["invocation"]["module_args"]["connect_timeout"] == 7
+    # A look from the launcher is one more there.
+    assert {len(played.executions(node)) for node in mesh.nodes.names[1:]} == {3}
     assert {node: mesh.nodes.state(node) for node in before} == before
 
 
@@ -715,11 +708,15 @@ def test_a_fleet_is_logged_in_to_from_the_controller(mesh, faults, tmp_path):
         "key_file": inventory["ansible_ssh_private_key_file"],
         "known_hosts": [known_hosts],
     }
-    mesh.shell("g2", "iptables -I INPUT -p tcp --syn --dport 22 -j DROP")
-    mesh.shell("g3", "usermod -s /usr/sbin/nologin root")
-    mesh.shell("g4", "iptables -I INPUT -p tcp --syn --dport 22 -j REJECT --reject-with icmp-admin-prohibited")
-    mesh.shell("g5", "usermod -s /bin/false root")
-    mesh.shell("g6", "kill -STOP $(pgrep -P 1 -f local-node/sshd_config)")
+    system = "$(pgrep -P 1 -f local-node/sshd_config)"
+    broken = [
+        Fault("", "", "g2", "iptables -I INPUT -p tcp --syn --dport 22 -j DROP", "iptables -F"),
+        Fault("", "", "g3", "usermod -s /usr/sbin/nologin root", "usermod -s /bin/bash root"),
+        Fault("", "", "g4", "iptables -I INPUT -p tcp --syn --dport 22 -j REJECT --reject-with icmp-admin-prohibited",
+              "iptables -F"),
+        Fault("", "", "g5", "usermod -s /bin/false root", "usermod -s /bin/bash root"),
+        Fault("", "", "g6", f"kill -STOP {system}", f"kill -CONT {system}"),
+    ]  # fmt: skip
     table: dict[str, tuple[dict[str, t.Any], str | None]] = {
         "a host": ({}, None),
         "a host with a hashed known_hosts": ({"known_hosts": [str(hashed)]}, None),
@@ -743,25 +740,18 @@ def test_a_fleet_is_logged_in_to_from_the_controller(mesh, faults, tmp_path):
     probe = {"gpufabric.nccl.ssh_probe": {"endpoints": endpoints, "command": "hostname"}}
     local = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": local, "tasks": [probe]}
-    try:
+    with made(mesh, broken):
         played = nodes.playbook([play])
-    finally:
-        for node in ("g2", "g4"):
-            mesh.shell(node, "iptables -F")
-        for node in ("g3", "g5"):
-            mesh.shell(node, "usermod -s /bin/bash root")
-        mesh.shell("g6", "kill -CONT $(pgrep -P 1 -f local-node/sshd_config)")
     result = played.result()
+    beside = [(problem, name) for name, (_options, problem) in table.items() if problem]
     for name, (_options, problem) in table.items():
         if problem:
-            faults.fault(name, result["problems"], problem, name, "ssh_probe", "a host")
+            faults.fault(name, result["problems"], problem, name, "ssh_probe", "a host", beside=beside)
         else:
-            own_problems = [one for one in result["problems"] if one["host"] == name]
-            faults.healthy(name, own_problems, "ssh_probe")
+            faults.healthy(name, [one for one in result["problems"] if one["host"] == name], "ssh_probe")
     assert {host["name"]: host["problem"] for host in result["hosts"]} == {
         name: problem for name, (_options, problem) in table.items()
     }
-    assert named(result) == {(problem, name) for name, (_options, problem) in table.items() if problem}
     assert result["hosts"][0]["output"] == "g1" and not result["ok"] and not result["changed"]
     reach = {"ansible.builtin.include_role": {"name": "gpufabric.nccl.preflight", "tasks_from": "reach"}}
     reached = nodes.playbook([{"hosts": "workers", "gather_facts": False, "tasks": [reach]}])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import stat
 
 import pytest
 
@@ -18,103 +17,177 @@ pytest.importorskip("prometheus_client")
 
 OUTPUT = pathlib.Path(__file__).parents[1] / "unit" / "fixtures" / "all_reduce_perf.txt"
 FILES = {"results.json", "results.csv", "report.md", "report.html", "junit.xml", "results.prom"}
-WRITE = "localhost: gpufabric.nccl.report : Write the results and the report"
-FOLDER = "localhost: gpufabric.nccl.report : Make the folder of the results"
+WRITE = "gpufabric.nccl.report : Write the results and the report"
+FOLDER = "gpufabric.nccl.report : Make the folder of the results"
 
 
-def names(directory):
-    return {path.name for path in directory.iterdir()}
+LIST = "List the folder"
+LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}
+RESULTS = "{{ hostvars['check'].outcome.results }}"
 
 
-@pytest.fixture
-def play(player, tmp_path):
-    """Plays the role over the results of a text."""
-
-    def played(*arguments, entry="main", text=None, environment=(), **variables):
-        tasks = [
-            {
-                "gpufabric.nccl.nccl_result": {"text": OUTPUT.read_text() if text is None else text},
-                "register": "outcome",
-            },
-            {
-                "ansible.builtin.import_role": {"name": "gpufabric.nccl.report", "tasks_from": entry},
-                "vars": {"report_results": "{{ outcome.results }}"},
-            },
-        ]
-        local = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}
-        book = [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]
-        given = {**local, "report_dir": str(tmp_path / "report"), **variables}
-        return player.within(dict(environment)).playbook(book, *arguments, **given)
-
-    return played
+def read(text):
+    """A task that reads the results of a text."""
+    return {"gpufabric.nccl.nccl_result": {"text": text}, "register": "outcome"}
 
 
-def test_files_are_written_once_as_predicted_and_go_again(play, tmp_path):
-    folder = tmp_path / "report"
-    checked = play("--check", "--diff")
-    assert checked.returncode == 0 and checked.changed() == [FOLDER, WRITE] and not folder.exists()
-    assert "+# Benchmark report" in checked.output
+def use(name, folder, entry="main", before=(), rescued=False, keywords=(), role="report", **variables):
+    """A play that uses a role and then lists the folder; ``name``: of its host, whose facts are not another play's."""
+    task = {"ansible.builtin.import_role": {"name": f"gpufabric.nccl.{role}", "tasks_from": entry}}
+    files = "query('ansible.builtin.fileglob', report_dir ~ '/*') | map('ansible.builtin.basename') | list"
+    look = {
+        "name": LIST,
+        "ansible.builtin.debug": {
+            "msg": {
+                "exists": "{{ report_dir is exists }}",
+                "files": f"{{{{ {files} if report_dir is exists else [] }}}}",
+            }
+        },
+    }
+    block = {"block": [task], "rescue": [{"ansible.builtin.debug": {"msg": "rescued"}}]} if rescued else task
+    return {
+        "hosts": name,
+        "gather_facts": False,
+        "vars": {**LOCAL, "report_dir": str(folder), "report_results": RESULTS, **variables},
+        "tasks": [*before, block, look],
+        **dict(keywords),
+    }
 
-    first = play(environment={"ANSIBLE_SHOW_CUSTOM_STATS": "1"})
-    assert first.returncode == 0 and first.changed() == [FOLDER, WRITE], first.output
-    assert names(folder) == FILES
-    assert {stat.S_IMODE((folder / name).stat().st_mode) for name in FILES} == {0o644}
-    assert "gpufabric_verdict: pass" in first.output and "[WARNING]" not in first.output
+
+class Uses:
+    """What came of a play for each use of the role, of one command."""
+
+    def __init__(self, played, folder, names):
+        self.played = played
+        self.folder = folder
+        remaining = iter(played.records)
+        #: Most of them ran on localhost, for the host of their play; each play but one that fails ends with its list.
+        self._records = {name: list(self._until_listed(remaining)) for name in names}
+
+    @staticmethod
+    def _until_listed(records):
+        for record in records:
+            yield record
+            if record["task"] == LIST:
+                return
+
+    def records(self, name):
+        return self._records[name]
+
+    def changed(self, name):
+        return [record["task"] for record in self.records(name) if record["result"].get("changed")]
+
+    def result(self, name, action):
+        return next(record["result"] for record in self.records(name) if record["action"] == action)
+
+    def error(self, name):
+        """The only message of a failure."""
+        (failed,) = [record["result"] for record in self.records(name) if record["status"] == "failed"]
+        return " ".join(failed["msg"].split())
+
+    def listed(self, name):
+        """The names of the files in the folder after this use; None where there is no folder."""
+        seen = self.records(name)[-1]["result"]["msg"]
+        return set(seen["files"]) if seen["exists"] else None
+
+
+@pytest.fixture(scope="module")
+def uses(player, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("uses")
+    report, whole = folder / "report", OUTPUT.read_text()
+    (folder / "unreadable/results.csv").mkdir(parents=True)
+    diagnosis = folder / "diagnosis"
+    diagnosis.mkdir()
+    for name in ("diagnosis.json", "diagnosis.md"):
+        (diagnosis / name).write_text("")
+    modes = {"ansible.builtin.find": {"paths": str(report)}, "register": "modes"}
+    mine = {"ansible.builtin.copy": {"content": "mine", "dest": f"{report}/mine.txt", "mode": "0644"}}
+    not_mine = {"ansible.builtin.file": {"path": f"{report}/mine.txt", "state": "absent"}}
+    isolation = {"pairs": [{"a": 1}]}
+    cut = read(whole[: whole.index("# Out of bounds")])
+    plays = [
+        use(
+            "check", report, before=[{**read(whole), "check_mode": False}], keywords={"check_mode": True, "diff": True}
+        ),
+        use("first", report),
+        use("again", report, before=[modes]),
+        # As text, as -e NAME=VALUE gives it.
+        use("fewer", report, report_formats="json,csv"),
+        use("mine", report, entry="teardown", before=[mine]),
+        use("gone", report, entry="teardown", before=[not_mine]),
+        use("diagnosis", diagnosis, entry="teardown", role="preflight", preflight_report_dir=str(diagnosis)),
+        use("unreadable", folder / "unreadable", rescued=True, report_formats=["csv"]),
+        use("isolation", folder / "isolation", rescued=True, report_formats=["json"], report_isolation=isolation),
+        use(
+            "cut", folder / "cut", before=[cut], report_results="{{ outcome.results }}", report_formats=["json", "html"]
+        ),
+    ]
+    names = [play["hosts"] for play in plays]
+    custom = player.within({"ANSIBLE_SHOW_CUSTOM_STATS": "1"})
+    return Uses(custom.playbook(plays, "-i", ",".join([*names, ""])), folder, names)
+
+
+def test_files_are_written_once_as_predicted_and_go_again(uses):
+    folder = uses.folder / "report"
+    assert uses.changed("check") == [FOLDER, WRITE] and uses.listed("check") is None
+    assert "+# Benchmark report" in uses.played.output
+
+    assert uses.changed("first") == [FOLDER, WRITE] and uses.listed("first") == FILES
+    found = uses.result("again", "ansible.builtin.find")["files"]
+    assert {(pathlib.Path(file["path"]).name, file["mode"]) for file in found} == {(name, "0644") for name in FILES}
+    assert "[WARNING]" not in uses.played.output
     assert (
         f"Written to {folder}: results.json, results.csv, report.md, report.html, junit.xml, results.prom"
-        in first.output
+        in uses.played.output
     )
-    result = first.result(action="gpufabric.nccl.write_report")
+    result = uses.result("first", "gpufabric.nccl.write_report")
     assert (
         result["verdict"] == "pass"
         and result["worst"] is None
         and set(result["paths"].values()) == {str(folder / name) for name in FILES}
     )
-    assert "346.97" in (folder / "report.html").read_text()
 
-    assert play().changed() == []
-    # As text, as -e NAME=VALUE gives it. A file of an earlier run would tell of that.
-    fewer = play("-e", "report_formats=json,html")
-    assert fewer.changed() == [WRITE] and names(folder) == {"results.json", "report.html"}
-
-    (folder / "mine.txt").write_text("mine")
-    assert play(entry="teardown").returncode == 0 and names(folder) == {"mine.txt"}
-    (folder / "mine.txt").unlink()
-    assert play(entry="teardown").returncode == 0 and not folder.exists()
+    assert uses.changed("again") == []
+    # A file of an earlier run would tell of that.
+    assert uses.changed("fewer") == [WRITE] and uses.listed("fewer") == {"results.json", "results.csv"}
+    assert uses.listed("mine") == {"mine.txt"}
+    assert uses.listed("gone") is None
+    # The files of the role preflight go the same way.
+    assert uses.listed("diagnosis") is None
 
 
-def test_a_verdict_fails_after_all_is_written(play, tmp_path):
-    whole = OUTPUT.read_text()
-    played = play(text=whole[: whole.index("# Out of bounds")])
-    assert played.returncode == 2
-    told = " ".join(played.output.split())
+def test_a_verdict_fails_after_all_is_written(uses):
+    assert uses.played.returncode == 2
+    # The last word of a workflow's job.
+    assert "gpufabric_verdict: incomplete" in uses.played.output
+    told = uses.error("cut")
     assert "The output ends before the program's summary." in told and "The verdict is incomplete: all_reduce." in told
-    assert names(tmp_path / "report") == FILES
-    assert json.loads((tmp_path / "report/results.json").read_text())["verdict"] == "incomplete"
-    worst = played.result(action="gpufabric.nccl.write_report")["worst"]
+    folder = uses.folder / "cut"
+    assert {path.name for path in folder.iterdir()} == {"results.json", "report.html"}
+    assert json.loads((folder / "results.json").read_text())["verdict"] == "incomplete"
+    assert "346.97" in (folder / "report.html").read_text()
+    worst = uses.result("cut", "gpufabric.nccl.write_report")["worst"]
     assert worst["verdict"] == "incomplete" and worst["why"] == "The output ends before the program's summary."
 
 
-def test_a_missing_library_costs_its_file_and_a_warning(play, tmp_path):
-    hidden = tmp_path / "hidden"
+def test_what_cannot_be_is_one_line(uses):
+    assert "Traceback" not in uses.played.output
+    unreadable = uses.folder / "unreadable/results.csv"
+    assert uses.error("unreadable").startswith(f"cannot read {unreadable}: Is a directory")
+    assert uses.error("isolation").startswith("isolation: {'a': 1} is not allowed")
+
+
+def test_a_missing_library_costs_its_file_and_a_warning(player, tmp_path):
+    hidden, folder = tmp_path / "hidden", tmp_path / "report"
     hidden.mkdir()
     (hidden / "sitecustomize.py").write_text(
         "import sys\n\nsys.modules['matplotlib'] = sys.modules['junitparser'] = None\n"
     )
-    played = play(environment={"PYTHONPATH": str(hidden)})
+    play = use("check", folder, before=[read(OUTPUT.read_text())])
+    played = player.within({"PYTHONPATH": str(hidden)}).playbook([play], "-i", "check,")
     assert played.returncode == 0, played.output
-    assert names(tmp_path / "report") == FILES - {"report.html", "junit.xml"}
+    assert {path.name for path in folder.iterdir()} == FILES - {"report.html", "junit.xml"}
     told = " ".join(played.output.split())
     assert played.output.count("[WARNING]") == 1 and "Traceback" not in played.output
     assert "lacks Python libraries: report.html, junit.xml. To have them: " in told
     assert "-m pip install matplotlib junitparser" in told
-
-
-def test_what_cannot_be_is_one_line(play, tmp_path):
-    (tmp_path / "report").mkdir()
-    (tmp_path / "report" / "results.csv").mkdir()
-    played = play()
-    assert played.returncode == 2 and "Traceback" not in played.output
-    assert f"cannot read {tmp_path}/report/results.csv: Is a directory" in " ".join(played.output.split())
-    played = play(report_dir=str(tmp_path / "other"), report_isolation={"pairs": [{"a": 1}]})
-    assert played.returncode == 2 and "isolation: {'a': 1} is not allowed" in played.output

@@ -74,6 +74,7 @@ def hosts_of_benchmark(nodes, report_dir, **variables):
     return sorted(rank["host"] for rank in document["ranks"])
 
 
+@pytest.mark.slow
 def test_a_host_name_that_does_not_resolve(naive_nodes):
     nodes = naive_nodes
     names = {f"worker-{number}.job.team.svc": nodes.addresses[node] for number, node in enumerate(nodes.names)}
@@ -100,6 +101,7 @@ def test_libraries_that_only_ld_library_path_leads_to(naive_nodes, tmp_path):
     assert hosts_of_benchmark(nodes, tmp_path, gpufabric_environment=environment) == ["g1", "g2"]
 
 
+@pytest.mark.slow
 def test_a_system_sshd_has_port_22(fresh_nodes):
     nodes = fresh_nodes
     listener = "pgrep -P 1 -x sshd"
@@ -144,6 +146,7 @@ exec /usr/sbin/sshd "$@"
 """
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_between_choosing_and_binding(fresh_nodes):
     nodes = fresh_nodes
     choose = 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'
@@ -170,6 +173,7 @@ def test_a_port_that_is_taken_between_choosing_and_binding(fresh_nodes):
         nodes.shell(node, f"python3 -c {shlex.quote(page)}")
 
 
+@pytest.mark.slow
 def test_a_daemon_that_is_not_on_the_remote_path(naive_nodes, tmp_path):
     nodes = naive_nodes
     for node in nodes.names:

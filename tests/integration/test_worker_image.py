@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The entrypoint of the worker image as process 1 of containers over this machine's own root, with real ssh."""
+"""The entrypoint of the worker image as process 1 of containers over this machine's own root, with real ssh.
+
+What is not slow shows that it serves, says what is wrong and ends. The rest changes only with containers/worker.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import typing as t
 
 import pytest
 from background import wait
+from conftest import slow
 
 DIRECTORY = pathlib.Path(__file__).parents[2] / "containers/worker"
 PROGRAM = "/opt/gpufabric-worker.py"
@@ -160,6 +164,7 @@ def test_key_of_a_read_only_secret_lets_in_and_the_environment_is_there(start, s
     assert "700 /run/gpufabric-worker" in modes and "600 /run/gpufabric-worker/id_rsa" in modes
 
 
+@pytest.mark.slow
 def test_workers_reach_each_other_without_an_option_and_only_with_the_key_of_the_job(start, tmp_path):
     first, second = start("shell"), start("shell")
     stranger = tmp_path / "stranger"
@@ -179,6 +184,7 @@ def test_workers_reach_each_other_without_an_option_and_only_with_the_key_of_the
     assert first.shell(f"ssh -o StrictHostKeyChecking=no {third.address} hostname 2>/dev/null") == "worker-202\n"
 
 
+@pytest.mark.slow
 def test_nobody_else_gets_in(start, tmp_path):
     worker = start("shell")
     worker.wait_for("Server listening")
@@ -191,6 +197,7 @@ def test_nobody_else_gets_in(start, tmp_path):
     assert worker.ssh("true").returncode == 0
 
 
+@pytest.mark.slow
 def test_host_keys_are_each_containers_own(start):
     workers = [start("shell"), start("shell")]
     keys = set()
@@ -200,6 +207,7 @@ def test_host_keys_are_each_containers_own(start):
     assert len(keys) == 2
 
 
+@pytest.mark.slow
 def test_orphans_are_reaped(start):
     worker = start("shell")
     worker.wait_for("Server listening")
@@ -211,7 +219,7 @@ def test_orphans_are_reaped(start):
     wait(lambda: not any("sleep" in row[2] or row[1].startswith("Z") for row in worker.processes().values()))
 
 
-@pytest.mark.parametrize(("number", "status"), [("TERM", 143), ("INT", 130)])
+@pytest.mark.parametrize(("number", "status"), [("TERM", 143), slow("INT", 130)])
 def test_a_signal_ends_all_at_once(start, number, status):
     worker = start("shell")
     worker.wait_for("Server listening")
@@ -230,6 +238,7 @@ def test_a_signal_ends_all_at_once(start, number, status):
     assert f"ends by SIG{number}" in worker.log()
 
 
+@pytest.mark.slow
 def test_the_end_of_sshd_ends_the_container(start):
     worker = start("shell")
     worker.wait_for("Server listening")
@@ -238,6 +247,7 @@ def test_the_end_of_sshd_ends_the_container(start):
     assert "sshd was ended by SIGKILL, so this container ends" in worker.log()
 
 
+@pytest.mark.slow
 def test_shell_without_sshd_only_waits(start):
     worker = start("shell", START_SSHD="false")
     # The kernel drops a signal that process 1 has not yet provided for, which it does before it copies the keys.
@@ -247,6 +257,7 @@ def test_shell_without_sshd_only_waits(start):
     assert worker.wait() == 143
 
 
+@pytest.mark.slow
 def test_shell_with_a_terminal_is_a_shell(start):
     worker = start("shell", options=["--tty", "--interactive"])
     worker.wait_for("Server listening")
@@ -263,10 +274,10 @@ def test_shell_with_a_terminal_is_a_shell(start):
     ("command", "status"),
     [
         (["sh", "-c", "exit 7"], 7),
-        (["sh", "-c", "kill -KILL $$"], 137),
-        (["no-such-program"], 127),
-        (["/etc/passwd"], 126),
-        (["sh", "-c", "sleep 1000 & exit 0"], 0),
+        slow(["sh", "-c", "kill -KILL $$"], 137),
+        slow(["no-such-program"], 127),
+        slow(["/etc/passwd"], 126),
+        slow(["sh", "-c", "sleep 1000 & exit 0"], 0),
     ],
 )
 def test_exit_status_of_a_command(start, command, status):
@@ -275,6 +286,7 @@ def test_exit_status_of_a_command(start, command, status):
     assert "sshd" not in worker.log()
 
 
+@pytest.mark.slow
 def test_a_command_decides_how_it_ends(start):
     script = (
         "trap 'echo asked; sleep 0.5; exit 3' TERM; trap 'echo nudged' USR1; echo ready; while :; do sleep 0.1; done"
@@ -288,6 +300,7 @@ def test_a_command_decides_how_it_ends(start):
     assert "asked" in worker.log()
 
 
+@pytest.mark.slow
 def test_a_command_has_default_signals(start):
     worker = start("grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")
     assert worker.wait() == 0
@@ -295,6 +308,7 @@ def test_a_command_has_default_signals(start):
     assert [int(line.split()[1], 16) & ~0x180000000 for line in worker.log().splitlines()] == [0, 0], worker.log()
 
 
+@pytest.mark.slow
 def test_a_launchers_command_reaches_workers(start):
     worker = start("shell")
     worker.wait_for("Server listening")
@@ -317,6 +331,7 @@ def test_as_an_ordinary_user_without_an_entry(start):
     assert worker.wait() == 143
 
 
+@pytest.mark.slow
 def test_entry_that_a_container_engine_made_up_is_not_used(start):
     line = f"{USER_ID}:x:{USER_ID}:0:user:/:/sbin/nologin"
     as_user = {"before": f"echo {line} >>/etc/passwd; chmod g+w /etc/passwd /etc/ssh/ssh_config.d; {AS_USER}"}
@@ -328,6 +343,7 @@ def test_entry_that_a_container_engine_made_up_is_not_used(start):
     assert launcher.log() == f"{USER_ID}\n"
 
 
+@pytest.mark.slow
 def test_not_as_process_1(start):
     worker = start("shell", before='sh -c \'sleep 1000 & "$0" "$@"; echo status $?\'')
     worker.wait_for("Server listening")
@@ -343,36 +359,36 @@ def test_not_as_process_1(start):
     ("settings", "status", "line"),
     [
         ({"mount": ""}, 1, "no authorized_keys in /root/.ssh"),
-        ({"mount": "/keys", "SSH_AUTH_DIR": "/none"}, 1, "no authorized_keys in /none (No such file or directory)"),
-        ({"SSHD_PORT": "ssh"}, 1, "SSHD_PORT=ssh is not allowed; allowed: 1 to 65535"),
-        ({"START_SSHD": "yes"}, 1, "START_SSHD=yes is not allowed; allowed: true, false"),
-        ({"SSHD_LISTEN_ADDRESS": "10.255.0.1"}, 1, "port 22 of 10.255.0.1 cannot be had: Cannot assign requested address"),
-        (
+        slow({"mount": "/keys", "SSH_AUTH_DIR": "/none"}, 1, "no authorized_keys in /none (No such file or directory)"),
+        slow({"SSHD_PORT": "ssh"}, 1, "SSHD_PORT=ssh is not allowed; allowed: 1 to 65535"),
+        slow({"START_SSHD": "yes"}, 1, "START_SSHD=yes is not allowed; allowed: true, false"),
+        slow({"SSHD_LISTEN_ADDRESS": "10.255.0.1"}, 1, "port 22 of 10.255.0.1 cannot be had: Cannot assign requested address"),
+        slow(
             {"before": f"python3 -m http.server 22 >/dev/null 2>&1 & {TAKEN}; exec"},
             1,
             "port 22 of 0.0.0.0 cannot be had: Address already in use; set SSHD_PORT to a free one",
         ),
-        ({"before": "rm /usr/sbin/sshd; exec"}, 1, "sshd is not in this image: install openssh-server"),
-        ({"before": "rm /usr/bin/ssh-keygen; exec"}, 1, "ssh-keygen is not in this image: install openssh-client"),
-        ({"before": "usermod -L root; exec"}, 1, "the account root is locked"),
-        ({"options": ["--cap-drop=SYS_CHROOT"]}, 1, "sshd cannot serve without SYS_CHROOT"),
-        ({"before": "userdel -f sshd; exec"}, 1, "sshd refuses its configuration: Privilege separation user sshd does not"),
-        (
+        slow({"before": "rm /usr/sbin/sshd; exec"}, 1, "sshd is not in this image: install openssh-server"),
+        slow({"before": "rm /usr/bin/ssh-keygen; exec"}, 1, "ssh-keygen is not in this image: install openssh-client"),
+        slow({"before": "usermod -L root; rm /etc/pam.d/sshd; exec"}, 1, "the account root is locked and there is no /etc/pam.d/sshd"),
+        slow({"options": ["--cap-drop=SYS_CHROOT"]}, 1, "sshd cannot serve without SYS_CHROOT"),
+        slow({"before": "userdel -f sshd; exec"}, 1, "sshd refuses its configuration: Privilege separation user sshd does not"),
+        slow(
             {"before": f"rm -f /usr/lib/*/libnss_wrapper.so; {AS_USER}"},
             1,
             f"the user id {USER_ID} has no entry in /etc/passwd",
         ),
-        (
+        slow(
             {"before": f"chmod g+w /etc/passwd; {AS_USER}", "mount": "/keys", "SSH_AUTH_DIR": "/keys", "SSHD_PORT": "22"},
             1,
             f"port 22 is not permitted to the user {USER_ID}: set SSHD_PORT to one above 1023",
         ),
-        (
+        slow(
             {"before": f"cp -rL /root/.ssh /keys; chmod 600 /keys/*; chmod g+w /etc/passwd; {AS_USER}", "SSH_AUTH_DIR": "/keys"},
             1,
             f"cannot read /keys/authorized_keys as user {USER_ID}: set fsGroup",
         ),
-        (
+        slow(
             {"before": "mkdir /keys; echo no key >/keys/id_rsa; cp /root/.ssh/authorized_keys /keys; exec", "SSH_AUTH_DIR": "/keys"},
             1,
             "the private key /keys/id_rsa cannot be used",

@@ -51,3 +51,13 @@ def test_a_variable_has_the_same_default_in_all_roles():
         for name, value in yaml.safe_load(path.read_text()).items():
             defaults.setdefault(name, []).append(value)
     assert {name: values for name, values in defaults.items() if any(value != values[0] for value in values)} == {}
+
+
+@pytest.mark.parametrize("role", sorted(path.name for path in (ROOT / "roles").iterdir()))
+def test_what_is_private_to_a_role_is_used_by_no_other(role):
+    private = re.compile(rf"(?<!\w)_{role}_\w+|/\.\./{role}/")
+    files = [path for place in ("roles", "playbooks") for path in (ROOT / place).rglob("*.yml")]
+    others = [path for path in files if ROOT / "roles" / role not in path.parents]
+    assert len(others) > 20
+    found = {str(path.relative_to(ROOT)): private.findall(path.read_text()) for path in others}
+    assert {path: names for path, names in found.items() if names} == {}

@@ -20,7 +20,10 @@ from ansible.plugins.callback import CallbackBase
 
 
 class CallbackModule(CallbackBase):
-    """Writes ``host`` (where it ran), ``task``, ``action``, ``status``, ``time`` and ``result`` of each result."""
+    """Writes ``host`` (where it ran), ``task``, ``action``, ``status``, ``time`` and ``result`` of each result.
+
+    Also ``started`` (the host that it is for) and ``task`` of each task that costs the controller a process.
+    """
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -42,11 +45,14 @@ class CallbackModule(CallbackBase):
             "time": time.time(),
             "result": {**json.loads(self._dump_results(result._result)), "failed": status == "failed"},
         }
-        # What is dumped for the screen lacks it.
-        if "diff" in result._result:
-            record["result"]["diff"] = result._result["diff"]
+        # What is dumped for the screen lacks them.
+        for name in {"diff", "invocation"} & set(result._result):
+            record["result"][name] = result._result[name]
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()
+
+    def v2_runner_on_start(self, host, task):
+        self._file.write(json.dumps({"started": host.get_name(), "task": task.get_name()}) + "\n")
 
     def v2_runner_on_ok(self, result):
         self._write("ok", result)

@@ -21,6 +21,7 @@ import pytest
 from background import wait
 from fault_matrix import PODS, FaultMatrix
 from job_runs import Definition
+from leftovers import owned, remove_namespace, sweep
 from mpi_operator import PlayedOperator
 from pod_runs import Runs
 from relay import Relay
@@ -50,6 +51,11 @@ class Cluster:
         """What ansible-playbook needs to reach the cluster, with this cluster's kubectl as the first one."""
         directory = str(pathlib.Path(self.kubectl_path).parent)
         return {"KUBECONFIG": self.kubeconfig, "PATH": f"{directory}:{os.environ['PATH']}"}
+
+    @property
+    def server(self) -> str:
+        """The URL of its API server."""
+        return self.kubectl("config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}").stdout
 
     def kubectl(
         self, *argv: str, namespace: str | None = None, check: bool = True, stdin: str | None = None
@@ -171,7 +177,9 @@ def cluster() -> Cluster:
     """The cluster of KUBECONFIG, as scripts/with-cluster gives it."""
     given = [os.environ.get("KUBECONFIG"), os.environ.get("GPUFABRIC_WORKER_IMAGE"), shutil.which("kubectl")]
     assert all(given), "these tests need a cluster: scripts/with-cluster pytest tests/integration/kubernetes"
-    return Cluster(*given)
+    cluster = Cluster(*given)
+    sweep(cluster)
+    return cluster
 
 
 @pytest.fixture(scope="session")
@@ -184,7 +192,7 @@ def cluster_player(cluster: Cluster, player: t.Any) -> t.Any:
 def namespace(cluster: Cluster) -> c.Iterator[str]:
     """A namespace of the test's own."""
     name = f"gpufabric-test-{uuid.uuid4().hex[:8]}"
-    cluster.kubectl("create", "namespace", name)
+    cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **owned()}})
 
     def made() -> subprocess.CompletedProcess[str]:
         return cluster.kubectl("run", "first", "--image=any", "--dry-run=server", namespace=name, check=False)
@@ -192,8 +200,7 @@ def namespace(cluster: Cluster) -> c.Iterator[str]:
     # No pod can be created before its namespace has its service account, and that its token, as earlier versions want.
     wait(lambda: made().returncode == 0, left=lambda: made().stderr)
     yield name
-    cluster.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false", namespace=name)
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    remove_namespace(cluster, name)
 
 
 @pytest.fixture
@@ -217,9 +224,8 @@ def relay(cluster: Cluster, tmp_path: pathlib.Path) -> c.Iterator[Relay]:
 
 
 @pytest.fixture(scope="session")
-def definition(cluster, tmp_path_factory):
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    definition = Definition(cluster, tmp_path_factory.getbasetemp().parent / f"mpijobs-{run}")
+def definition(cluster):
+    definition = Definition(cluster)
     yield definition
     definition.leave()
 

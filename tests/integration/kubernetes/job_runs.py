@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
+import os
+import pathlib
+import tempfile
 
 import pytest
 from background import wait
+from leftovers import is_of_tests
 from mpi_operator import CRD, CRD_NAME
+from pod_runs import attempts
 
 #: What a play says when it has looked at its job, one of these.
 LOOKED = ("has not taken note of the job yet", "workers ready")
@@ -22,11 +28,15 @@ JOB_KINDS = "mpijobs,configmaps,secrets,services,jobs,pods"
 class Definition:
     """The definition of MPIJobs, which all of a cluster has or has not, while other tests run beside this one."""
 
-    def __init__(self, cluster, path):
-        if cluster.kubectl("get", "crd", CRD_NAME, check=False).returncode == 0 and not path.exists():
+    def __init__(self, cluster):
+        found = cluster.kubectl("get", "crd", CRD_NAME, "--ignore-not-found", "--output=json").stdout
+        # One that a killed run has left is used, and removed in the end.
+        if found.strip() and not is_of_tests(json.loads(found)):
             pytest.skip("the cluster knows MPIJobs of its own: an operator may be there already")
         self._cluster = cluster
-        self._path = path
+        # All tests of this machine agree by it, also those of two runs on one cluster.
+        key = hashlib.sha256(cluster.server.encode()).hexdigest()[:16]
+        self._path = pathlib.Path(tempfile.gettempdir()) / f"gpufabric-mpijobs-{os.getuid()}-{key}"
 
     @contextlib.contextmanager
     def there(self):
@@ -65,23 +75,36 @@ class JobRuns:
         self.directory = directory
 
     def __call__(self, **variables):
-        return self._player.playbook(
-            "gpufabric.nccl.mpijob",
-            **{
-                "gpufabric_run_id": "t1",
-                "gpufabric_namespace": self.namespace,
-                "mpijob_image": self._cluster.image,
-                "mpijob_shm_size": "64Mi",
-                "mpijob_gpus": 0,
-                "mpijob_dns_interval": 1,
-                "mpijob_operator_timeout": 300,
-                "nccl_benchmark_backend": "cpu",
-                "nccl_benchmark_max_bytes": "64K",
-                "nccl_benchmark_iterations": 3,
-                "report_dir": str(self.directory),
-                **variables,
-            },
-        )
+        return self._player.playbook("gpufabric.nccl.mpijob", **{**self._small(), **variables})
+
+    def attempts(self, cases):
+        """Submit several jobs at once, by the playbook's role. Each is a host, with its variables; the play, and problems by host."""
+        self.directory.mkdir(exist_ok=True)
+        played = attempts(self._player, self.directory, "gpufabric.nccl.mpijob", self._small(), cases)
+        results = {
+            record["host"]: record["result"]["ansible_facts"]["mpijob_results"]
+            for record in played.records
+            if "mpijob_results" in record["result"].get("ansible_facts", {})
+        }
+        assert results.keys() == cases.keys(), played.output
+        return played, {
+            name: [problem for result in own for problem in result["problems"]] for name, own in results.items()
+        }
+
+    def _small(self):
+        return {
+            "gpufabric_run_id": "t1",
+            "gpufabric_namespace": self.namespace,
+            "mpijob_image": self._cluster.image,
+            "mpijob_shm_size": "64Mi",
+            "mpijob_gpus": 0,
+            "mpijob_dns_interval": 1,
+            "mpijob_operator_timeout": 300,
+            "nccl_benchmark_backend": "cpu",
+            "nccl_benchmark_max_bytes": "64K",
+            "nccl_benchmark_iterations": 3,
+            "report_dir": str(self.directory),
+        }
 
     def through(self, relay):
         """The same, which asks by a way that can be cut: a play that has looked once waits there, and gives up later."""

@@ -26,7 +26,11 @@ import threading
 import time
 import typing as t
 
+from leftovers import OF_TESTS
+
 CRD_NAME = "mpijobs.kubeflow.org"
+#: What the operator looks at.
+_KINDS = "mpijobs,services,configmaps,secrets,jobs,pods"
 _GROUP = "training.kubeflow.org"
 _OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _INTEGER = {"type": "integer", "format": "int32"}
@@ -67,7 +71,7 @@ _SPEC = {
 CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
-    "metadata": {"name": CRD_NAME},
+    "metadata": {"name": CRD_NAME, "labels": OF_TESTS},
     "spec": {
         "group": "kubeflow.org",
         "names": {"kind": "MPIJob", "listKind": "MPIJobList", "plural": "mpijobs", "singular": "mpijob"},
@@ -109,6 +113,7 @@ class PlayedOperator:
         self._service_suffix = service_suffix
         self._service_delay = service_delay
         self._first_seen: dict[str, float] = {}
+        self._seen: dict[tuple[str, str], dict[str, t.Any]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.errors: list[str] = []
@@ -124,8 +129,15 @@ class PlayedOperator:
 
     def _run(self) -> None:
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            while not self._stop.wait(0.3):
-                list(pool.map(self._act_on, self._list("mpijobs")))
+            while not self._stop.wait(0.5):
+                self._look()
+                list(pool.map(self._act_on, self._list("MPIJob")))
+
+    def _look(self) -> None:
+        """See all there is by one question: each is a process."""
+        done = self._kubectl("get", _KINDS, "--output=json", check=False)
+        items = json.loads(done.stdout)["items"] if done.returncode == 0 else []
+        self._seen = {(item["kind"], item["metadata"]["name"]): item for item in items}
 
     def _act_on(self, job: dict[str, t.Any]) -> None:
         if "deletionTimestamp" in job["metadata"]:
@@ -137,7 +149,8 @@ class PlayedOperator:
             return
         except Exception as error:  # what a thread raises is lost otherwise
             # With a job goes what was made for it, at times before the job.
-            now = (self._find("mpijob", job["metadata"]["name"]) or {}).get("metadata", {})
+            self._look()
+            now = (self._find("MPIJob", job["metadata"]["name"]) or {}).get("metadata", {})
             if now.get("uid") == job["metadata"]["uid"] and "deletionTimestamp" not in now:
                 self.errors.append(repr(error))
 
@@ -153,20 +166,22 @@ class PlayedOperator:
         replicas = spec["mpiReplicaSpecs"]["Worker"]["replicas"]
         if finished:
             if spec["runPolicy"].get("cleanPodPolicy") in ("All", "Running"):
-                for index in range(replicas):
-                    self._kubectl("delete", "pod", f"{name}-worker-{index}", "--ignore-not-found", "--wait=false")
+                workers = [f"{name}-worker-{index}" for index in range(replicas)]
+                left = [worker for worker in workers if ("Pod", worker) in self._seen]
+                if left:
+                    self._kubectl("delete", "pod", *left, "--ignore-not-found", "--wait=false")
             return
         began = self._first_seen.setdefault(job["metadata"]["uid"], time.monotonic())
         if time.monotonic() - began >= self._service_delay:
-            self._ensure(job, "service", self._service(job))
-        self._ensure(job, "configmap", self._config_map(job, replicas))
-        if self._find("secret", f"{name}-ssh", job) is None:
-            self._ensure(job, "secret", self._secret(job))
+            self._ensure(job, self._service(job))
+        self._ensure(job, self._config_map(job, replicas))
+        if self._find("Secret", f"{name}-ssh", job) is None:
+            self._ensure(job, self._secret(job))
         workers = []
         for index in range(replicas):
-            found = self._find("pod", f"{name}-worker-{index}", job)
+            found = self._find("Pod", f"{name}-worker-{index}", job)
             if found is None:
-                self._ensure(job, "pod", self._worker(job, index))
+                self._ensure(job, self._worker(job, index))
             else:
                 workers.append(found)
         running = [pod for pod in workers if pod["status"].get("phase") == "Running"]
@@ -176,10 +191,10 @@ class PlayedOperator:
             for pod in workers
             for item in pod["status"].get("conditions", ())
         )
-        launcher = self._find("job", f"{name}-launcher", job)
+        launcher = self._find("Job", f"{name}-launcher", job)
         at_once = spec.get("launcherCreationPolicy") != "WaitForWorkersReady"
         if launcher is None and (at_once or ready == replicas):
-            self._ensure(job, "job", self._launcher(job))
+            self._ensure(job, self._launcher(job))
         self._report(job, status, launcher, running, replicas)
 
     def _report(
@@ -188,7 +203,9 @@ class PlayedOperator:
         name = job["metadata"]["name"]
         status["replicaStatuses"] = {"Launcher": {}, "Worker": {"active": len(running)}}
         conditions = {item["type"]: item for item in ((launcher or {}).get("status") or {}).get("conditions", ())}
-        pods = [] if launcher is None else self._list("pods", f"job-name={name}-launcher")
+        pods = [
+            pod for pod in self._list("Pod") if pod["metadata"].get("labels", {}).get("job-name") == f"{name}-launcher"
+        ]
         if conditions.get("Complete", {}).get("status") == "True":
             status["replicaStatuses"]["Launcher"] = {"succeeded": 1}
             status["completionTime"] = launcher["status"]["completionTime"]
@@ -254,7 +271,7 @@ class PlayedOperator:
         service = job["metadata"]["name"] + self._service_suffix
         names = sorted(pod["metadata"]["name"] for pod in running)
         text = "#!/bin/sh\n" + "".join(f"echo {name}.{service}.{self._namespace}.svc\n" for name in names)
-        found = self._find("configmap", f"{job['metadata']['name']}-config", job)
+        found = self._find("ConfigMap", f"{job['metadata']['name']}-config", job)
         if found is not None and found["data"].get("discover_hosts.sh") != text:
             patch = json.dumps({"data": {"discover_hosts.sh": text}})
             self._kubectl("patch", "configmap", found["metadata"]["name"], "--type=merge", f"--patch={patch}")
@@ -356,12 +373,13 @@ class PlayedOperator:
         }
         return {"name": name + suffix, "labels": {"app": name}, "ownerReferences": [owner]}
 
-    def _ensure(self, job: dict[str, t.Any], kind: str, manifest: dict[str, t.Any]) -> None:
+    def _ensure(self, job: dict[str, t.Any], manifest: dict[str, t.Any]) -> None:
+        kind = manifest["kind"]
         if self._find(kind, manifest["metadata"]["name"], job) is not None:
             return
         done = self._kubectl("create", "--filename=-", stdin=json.dumps(manifest), check=False)
         if done.returncode != 0:
-            self._warn(job, f"{kind} created failed: {done.stderr.strip()}")
+            self._warn(job, f"{kind.lower()} created failed: {done.stderr.strip()}")
 
     def _warn(self, job: dict[str, t.Any], message: str) -> None:
         """As the operator does with what the cluster refuses."""
@@ -381,17 +399,15 @@ class PlayedOperator:
 
     def _find(self, kind: str, name: str, job: dict[str, t.Any] | None = None) -> dict[str, t.Any] | None:
         """An object. Raises _OfAnotherJob where it has another owner than ``job``."""
-        text = self._kubectl("get", kind, name, "--ignore-not-found", "--output=json").stdout
-        found = json.loads(text) if text.strip() else None
+        found = self._seen.get((kind, name))
         if found is not None and job is not None:
             owners = [owner["uid"] for owner in found["metadata"].get("ownerReferences", ())]
             if owners != [job["metadata"]["uid"]]:
                 raise _OfAnotherJob(f"{kind} {name}")
         return found
 
-    def _list(self, kind: str, selector: str = "") -> list[dict[str, t.Any]]:
-        done = self._kubectl("get", kind, f"--selector={selector}", "--output=json", check=False)
-        return json.loads(done.stdout)["items"] if done.returncode == 0 else []
+    def _list(self, kind: str) -> list[dict[str, t.Any]]:
+        return [item for (found, _name), item in self._seen.items() if found == kind]
 
     def _kubectl(self, *argv: str, **keywords: t.Any) -> t.Any:
         return self._cluster.kubectl(*argv, namespace=self._namespace, **keywords)

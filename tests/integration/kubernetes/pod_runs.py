@@ -6,9 +6,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import pathlib
 import typing as t
+import uuid
+
+from background import wait
 
 #: Finds all that a run made in a cluster.
 OURS = "app.kubernetes.io/managed-by=gpufabric.nccl"
@@ -21,6 +25,22 @@ REMAINS = (
     "ls /run/gpufabric /tmp/gpufabric-* 2>/dev/null;"
     " for f in /proc/[0-9]*/environ; do tr '\\0' '\\n' <$f 2>/dev/null | grep GPUFABRIC_; done; true"
 )
+
+
+def attempts(
+    player: t.Any,
+    directory: pathlib.Path,
+    role: str,
+    settings: t.Mapping[str, t.Any],
+    cases: t.Mapping[str, t.Mapping[str, t.Any]],
+    *arguments: str,
+) -> t.Any:
+    """Play a role of the controller once for several cases, each as a host with variables of its own."""
+    local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    inventory = directory / f"{uuid.uuid4().hex}.json"
+    inventory.write_text(json.dumps({"all": {"hosts": cases, "vars": {**local, **settings}}}))
+    play = {"hosts": "all", "gather_facts": False, "roles": [role]}
+    return player.playbook([play], "-i", str(inventory), *arguments)
 
 
 class Runs:
@@ -39,7 +59,14 @@ class Runs:
 
     def play(self, *arguments: str, **variables: t.Any) -> t.Any:
         """Create pods, or with a variable that names some adopt them, and run."""
-        small = {
+        return self._player.playbook("gpufabric.nccl.kubernetes", *arguments, **{**self._small(), **variables})
+
+    def attempts(self, cases: t.Mapping[str, t.Mapping[str, t.Any]], *arguments: str) -> t.Any:
+        """Try to get pods in several ways at once, by the role that the playbook begins with. Each way is a host, with its variables."""
+        return attempts(self._player, self.directory, "gpufabric.nccl.worker_pods", self._small(), cases, *arguments)
+
+    def _small(self) -> dict[str, t.Any]:
+        return {
             "gpufabric_namespace": self.namespace,
             "worker_pods_gpus": 0,
             "worker_pods_image": self.cluster.image,
@@ -49,7 +76,6 @@ class Runs:
             "nccl_benchmark_iterations": 2,
             "report_dir": str(self.directory / "report"),
         }
-        return self._player.playbook("gpufabric.nccl.kubernetes", *arguments, **{**small, **variables})
 
     def results(self) -> list[dict[str, t.Any]]:
         """The result documents of the last run."""
@@ -97,3 +123,9 @@ class Runs:
         """Whether a shell command in a pod succeeds."""
         done = self.cluster.kubectl("exec", pod, "--", "sh", "-c", command, namespace=self.namespace, check=False)
         return done.returncode == 0
+
+    def wait_for_output(self, launcher: str, point: int, playing: concurrent.futures.Future) -> None:
+        """Until the program of a point has printed something; fails where the play is over before."""
+        output = f"/run/gpufabric/default/mpi/points/{point}/stdout"
+        wait(lambda: self.has(launcher, f"test -s {output}") or playing.done(), 600)
+        assert not playing.done(), playing.result().output

@@ -210,6 +210,7 @@ def test_one_error_names_both_ways_where_there_is_none(without_any, tmp_path):
     assert without_any.passwd() == before and without_any.left() == []
 
 
+@pytest.mark.slow
 def test_playbook_kubernetes_ends_with_that_error(runs, without_any):
     played = runs.play(worker_pods_names=list(NAMES))
     assert played.returncode != 0
@@ -217,6 +218,7 @@ def test_playbook_kubernetes_ends_with_that_error(runs, without_any):
     assert without_any.left() == []
 
 
+@pytest.mark.slow
 def test_playbook_kubernetes_takes_the_line_from_adopted_pods(runs, workers):
     workers.create(OF_OPENSHIFT)
     before = workers.passwd()
@@ -229,7 +231,14 @@ def test_playbook_kubernetes_takes_the_line_from_adopted_pods(runs, workers):
     assert workers.passwd() == before and workers.left() == []
 
 
-@pytest.mark.parametrize("identity", [(1000, 1000), OF_OPENSHIFT, STRANGER], ids=["user", "openshift", "stranger"])
+@pytest.mark.parametrize(
+    "identity",
+    [
+        pytest.param((1000, 1000), id="user", marks=pytest.mark.slow),
+        pytest.param(OF_OPENSHIFT, id="openshift"),
+        pytest.param(STRANGER, id="stranger", marks=pytest.mark.slow),
+    ],
+)
 def test_created_pods_work_as_any_user(runs, identity):
     user, group = identity
     played = runs.play(worker_pods_run_as_user=user, worker_pods_run_as_group=group)
@@ -239,6 +248,7 @@ def test_created_pods_work_as_any_user(runs, identity):
     assert runs.ours() == []
 
 
+@pytest.mark.slow
 def test_runs_at_once_have_an_account_each(workers):
     workers.create(OF_OPENSHIFT)
     before = workers.passwd()
@@ -255,6 +265,7 @@ def test_runs_at_once_have_an_account_each(workers):
     assert workers.passwd() == before and workers.left() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["gpufabric-1000680000", "tester"])
 def test_an_account_of_the_image_is_used_where_one_can_log_in(workers, tmp_path, user):
     workers.create(OF_OPENSHIFT)

@@ -13,13 +13,13 @@ import typing as t
 import pytest
 from pod_runs import REMAINS, Runs
 
-KEY = "gpufabric.nccl/test"
+#: Of a test, with the kind of its marks at the end.
+KEY = "gpufabric.nccl/test-"
 #: Of one node, in GB/s: more than any has, and less.
 ALL_ARE_BAD = {"isolate_mode": "nodes", "isolate_inside_limit": 1e6}
 ALL_ARE_GOOD = {"isolate_limit": 1e-6, "isolate_inside_limit": 1e-6}
 #: A taint that keeps no pod of other tests from the node.
-TAINT = {"isolate_mark": "taint", "isolate_mark_key": KEY, "isolate_mark_effect": "PreferNoSchedule"}
-LABEL = {"isolate_mark": "label", "isolate_mark_key": KEY}
+EFFECT = "PreferNoSchedule"
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def verdicts(directory: pathlib.Path) -> dict[str, str]:
 
 def test_created_pods_are_gone_afterwards_and_no_node_is_marked(isolate, runs):
     def marks() -> list[tuple[dict[str, str], list[dict[str, str]]]]:
-        """Without those that the test below makes beside this one."""
+        """Without those that the tests below make beside this one."""
         return [
             (
-                {key: value for key, value in node["metadata"]["labels"].items() if key != KEY},
-                [taint for taint in node["spec"].get("taints", []) if taint["key"] != KEY],
+                {key: value for key, value in node["metadata"]["labels"].items() if not key.startswith(KEY)},
+                [taint for taint in node["spec"].get("taints", []) if not taint["key"].startswith(KEY)],
             )
             for node in runs.cluster.get("nodes")["items"]
         ]
@@ -70,31 +70,41 @@ def test_created_pods_are_gone_afterwards_and_no_node_is_marked(isolate, runs):
     assert marks() == before
 
 
-def test_nodes_are_marked_and_lose_the_mark_when_they_are_good_again(isolate, runs, pods):
+@pytest.mark.parametrize("kind", ["taint", pytest.param("label", marks=pytest.mark.slow)])
+def test_nodes_are_marked_and_lose_the_mark_when_they_are_good_again(isolate, runs, pods, kind):
     names = ["a", "b"]
     (pod, _other) = pods.create(*names)
-    node = pod["spec"]["nodeName"]
+    node, key = pod["spec"]["nodeName"], f"{KEY}{kind}"
+    by_hand = {"taint": f"{key}=bad:{EFFECT}", "label": f"{key}=bad"}
+    (other,) = {*by_hand} - {kind}
 
-    def marks() -> tuple[list[dict[str, str]], str | None]:
+    def marked() -> set[str]:
+        """The kinds of marks that the node has."""
         found = runs.cluster.get("node", node)
-        taints = [taint for taint in found["spec"].get("taints", []) if taint["key"] == KEY]
-        return taints, found["metadata"]["labels"].get(KEY)
+        taints = [taint for taint in found["spec"].get("taints", []) if taint["key"] == key]
+        assert taints in ([], [{"key": key, "value": "bad", "effect": EFFECT}])
+        label = found["metadata"]["labels"].get(key)
+        assert label in (None, "bad")
+        return {*(["taint"] if taints else []), *(["label"] if label else [])}
 
-    adopted = {"worker_pods_names": ",".join(names)}
+    asked = {
+        "worker_pods_names": ",".join(names),
+        "isolate_mode": "nodes",
+        "isolate_mark": kind,
+        "isolate_mark_key": key,
+        "isolate_mark_effect": EFFECT,
+    }
     try:
-        played = isolate(**adopted, **ALL_ARE_BAD, **TAINT)
+        played = isolate(**{**asked, **ALL_ARE_BAD})
         assert verdicts(runs.directory) == dict.fromkeys(names, "bad")
-        assert f"taint {KEY}=bad: set on {node}, removed from no node." in played.output
-        assert marks() == ([{"key": KEY, "value": "bad", "effect": "PreferNoSchedule"}], None)
-        isolate(**adopted, **ALL_ARE_BAD, **LABEL)
-        assert marks()[1] == "bad"
+        assert f"{kind} {key}=bad: set on {node}, removed from no node." in played.output
+        assert marked() == {kind}
         # Where it is good, the mark of the kind that is asked for goes.
-        isolate(**adopted, **ALL_ARE_GOOD, isolate_mode="nodes", **TAINT)
+        runs.cluster.kubectl(other, "node", node, by_hand[other])
+        isolate(**{**asked, **ALL_ARE_GOOD})
         assert verdicts(runs.directory) == dict.fromkeys(names, "good")
-        assert marks() == ([], "bad")
-        isolate(**adopted, **ALL_ARE_GOOD, isolate_mode="nodes", **LABEL)
-        assert marks() == ([], None)
+        assert marked() == {other}
         assert {name: runs.shell(name, REMAINS) for name in names} == dict.fromkeys(names, "")
     finally:
-        runs.cluster.kubectl("label", "node", node, f"{KEY}-", check=False)
-        runs.cluster.kubectl("taint", "node", node, f"{KEY}-", check=False)
+        for command in by_hand:
+            runs.cluster.kubectl(command, "node", node, f"{key}-", check=False)

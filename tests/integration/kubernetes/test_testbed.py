@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import pytest
 from background import wait
+from changes import has_changed
+
+if not has_changed("tests/testbed"):
+    pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -168,7 +168,13 @@ def test_launcher_runs_mpi_on_workers_with_the_operators_secret(job):
     assert sorted(log.split()) == [f"{JOB}-worker-0", f"{JOB}-worker-1"], log
 
 
-@pytest.mark.parametrize("read_only", [False, True], ids=["passwd writable", "nothing writable but /tmp"])
+@pytest.mark.parametrize(
+    "read_only",
+    [
+        pytest.param(False, id="passwd writable", marks=pytest.mark.slow),
+        pytest.param(True, id="nothing writable but /tmp"),
+    ],
+)
 def test_arbitrary_user_id_without_entry(job, read_only):
     arbitrary = {
         "mount": "/etc/job-keys",

@@ -9,7 +9,11 @@ import types
 import typing as t
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh_mesh import FORWARDED_ENVIRONMENT
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import (
+    FORWARDED_ENVIRONMENT,
+    SSHD_POLICY,
+    SSHD_POLICY_9_8,
+)
 
 PROGRAM = pathlib.Path(__file__).parents[3] / "containers/worker/entrypoint.py"
 # Not as a module, which would leave compiled files among those of the image.
@@ -98,8 +102,15 @@ def test_sshd_config_without_address_and_environment():
     assert "ListenAddress" not in text and "SetEnv" not in text
 
 
-def test_accepted_is_what_the_collection_forwards():
+def test_a_locked_account_goes_through_pam():
+    assert (
+        "UsePAM yes" in entrypoint.render_sshd_config(settings(), "root", ["/k"], "/a", {}, use_pam=True).splitlines()
+    )
+
+
+def test_what_it_keeps_to_is_what_the_collection_does():
     assert entrypoint.ACCEPTED_ENVIRONMENT == FORWARDED_ENVIRONMENT
+    assert (entrypoint.SSHD_POLICY, entrypoint.SSHD_POLICY_9_8) == (SSHD_POLICY, SSHD_POLICY_9_8)
 
 
 @pytest.mark.parametrize(("port", "lines"), [(22, []), (2222, ["  Port 2222"])])

@@ -11,7 +11,7 @@ from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
 from ansible.plugins.connection.local import Connection
 from ansible_collections.gpufabric.nccl.plugins.action.fail_with_problems import ActionModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 
 MISSING = problem("daemon-missing", "g2", "/usr/bin/orted", daemon="orted", directory="/usr/bin").as_dict()
 
@@ -27,7 +27,9 @@ def test_a_person_reads_first_which_host_what_and_what_to_do():
     result = run({"problems": [MISSING], "logs": ["report.md"], "end": "The verdict is fail.\n"})
     assert result["failed"] is True and result["changed"] is False and result["problems"] == [MISSING]
     title, cause, cure, *rest = result["msg"].splitlines()
-    assert title == "WHAT IS WRONG" and cause.startswith("  g2: orted is not ") and cure.startswith("    To do: ")
+    assert (
+        title == "WHAT IS WRONG" and cause.startswith("  g2: The host has no orted") and cure.startswith("    To do: ")
+    )
     assert rest == [
         "EVIDENCE",
         "  g2, daemon-missing: /usr/bin/orted",

@@ -34,5 +34,5 @@ def test_what_has_finished_is_known_without_the_launcher():
     problem = found["points"][2]["problems"][0]
     assert (problem["id"], problem["cause"]) == (
         "launcher-lost",
-        "The launcher does not answer any more: the launcher is gone.",
+        "The launcher no longer answers: the launcher is gone.",
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.action.pods_ready import ActionModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import Unanswered
 
 DEFAULTS = {"label_selector": None, "names": ["p-0"], "stateful_set": None, "count": None, "container": None}

@@ -10,9 +10,9 @@ import pathlib
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.filter.results import FilterModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results
-from ansible_collections.gpufabric.nccl.plugins.module_utils._sweep import sweep_points
-from ansible_collections.gpufabric.nccl.plugins.module_utils._sweep_results import sweep_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import sweep_points
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import sweep_results
 
 TEXT = (pathlib.Path(__file__).parents[2] / "fixtures" / "alltoall_cpu.txt").read_text(encoding="utf-8")
 FILTERS = FilterModule().filters()

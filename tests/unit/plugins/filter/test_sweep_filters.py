@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufabric.nccl.plugins.filter.launch import benchmark_plan
 from ansible_collections.gpufabric.nccl.plugins.filter.sweep import FilterModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils import _benchmark, _sweep, _sweep_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import plan as planner
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import sweep as sweep_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results import sweep_analysis
 
 FILTERS = FilterModule().filters()
 ROOT = pathlib.Path(__file__).parents[4]
@@ -35,16 +39,16 @@ def test_error_names_filter_and_option():
 def test_keys_of_a_sweep_are_the_documented_ones():
     options = documented("sweep_points")["_input"]["suboptions"]
     sizes = options["sizes"]["suboptions"]
-    assert {name: item["default"] for name, item in sizes.items()} == _sweep._SIZES
+    assert {name: item["default"] for name, item in sizes.items()} == sweep_module._SIZES
     defaults = {name: item.get("default") for name, item in options.items()}
-    assert {**defaults, "sizes": _sweep._SIZES} == _sweep._DEFAULTS
-    assert options["collectives"]["choices"] == list(_benchmark.COLLECTIVES)
-    assert options["datatypes"]["choices"] == list(_sweep.DATATYPES)
-    assert options["operations"]["choices"] == list(_sweep.OPERATIONS)
+    assert {**defaults, "sizes": sweep_module._SIZES} == sweep_module._DEFAULTS
+    assert options["collectives"]["choices"] == list(planner.COLLECTIVES)
+    assert options["datatypes"]["choices"] == list(sweep_module.DATATYPES)
+    assert options["operations"]["choices"] == list(sweep_module.OPERATIONS)
 
 
 def test_bands_are_the_documented_ones():
-    assert documented("sweep_results")["bands"]["default"] == list(_sweep_results.BANDS)
+    assert documented("sweep_results")["bands"]["default"] == list(sweep_analysis.BANDS)
 
 
 NODE = {
@@ -82,13 +86,15 @@ SWEEP = {
 
 
 def plan_of(sweep, peers=(), **settings):
-    return benchmark_plan({"g1": NODE}, PEERS if peers == () else peers, {**SETTINGS, **settings, "sweep": sweep})
+    settings = sweep_module.with_sweep({**SETTINGS, **settings, "sweep": sweep})
+    if peers is None:
+        return planner.check_nodes({"g1": NODE}, settings)
+    return planner.plan_benchmark({"g1": NODE}, peers or PEERS, settings)
 
 
 def test_plan_of_a_sweep():
     plan = plan_of(SWEEP)
-    assert plan["error"] is None
-    assert (len(plan["points"]), len(plan["sweep"]), len(plan["points_table"].splitlines())) == (16, 16, 16)
+    assert (len(plan["points"]), len(plan["sweep"])) == (16, 16)
     # Room for the point with the most ranks.
     assert plan["hosts"][0]["slots"] == 4
     for point, swept in zip(plan["points"], plan["sweep"]):
@@ -103,11 +109,11 @@ def test_plan_of_a_sweep():
 
 def test_points_of_a_sweep_that_were_not_run_are_missing_and_no_failure():
     plan = plan_of(SWEEP)
-    result = {**_benchmark._empty_document(), "complete": True, "verdict": "pass", "ranks": []}
+    result = {**planner._empty_document(), "complete": True, "verdict": "pass", "ranks": []}
     done = {"status": "finished", "problems": [], "duration": 2.0, "results": [result]}
     ended = {"id": "not-run", "severity": "error", "cause": "", "cure": "", "host": None, "evidence": ""}
     points = [done] * 10 + [{"status": "not_run", "problems": [ended], "duration": None}] * 6
-    documents = _benchmark.complete_results(plan, {"points": points, "limited": True})
+    documents = planner.complete_results(plan, {"points": points, "limited": True})
     assert [item["points"]["sweep"] for item in documents] == [{**point, "total": 16} for point in plan["sweep"][:10]]
     assert [item["collective"] for item in documents] == [point["collective"] for point in plan["sweep"][:10]]
     results = FILTERS["sweep_results"](documents, plan["sweep"])
@@ -116,7 +122,7 @@ def test_points_of_a_sweep_that_were_not_run_are_missing_and_no_failure():
     # Without the plan it is known how many.
     assert FILTERS["sweep_results"](documents)["counts"]["missing"] == 6
     # Nobody's limit: somebody ended the run.
-    assert len(_benchmark.complete_results(plan, {"points": points})) == 16
+    assert len(planner.complete_results(plan, {"points": points})) == 16
 
 
 @pytest.mark.parametrize("peers", [None, PEERS])
@@ -128,17 +134,20 @@ def test_points_of_a_sweep_that_were_not_run_are_missing_and_no_failure():
         ({"ranks_per_node": [None, 4]}, {}, "nccl_benchmark_sweep.ranks_per_node: "),
         ({"env": {"NCCL_DEBUG": [None, "INFO"]}}, {}, "nccl_benchmark_env: ['NCCL_DEBUG'] "),
         ({"datatypes": ["half", "bfloat16"]}, {"backend": "cpu"}, "nccl_benchmark_sweep.datatypes: ['bfloat16'] "),
-        ({"datatypes": "half"}, {"limit_time": "0"}, "nccl_benchmark_limit_time: "),
+        ({"datatypes": "half"}, {"limit_time": 0}, "nccl_benchmark_limit_time: "),
     ],
 )
 def test_errors_of_a_sweep_are_told_by_the_plan_before_anything_is_changed(sweep, settings, begin, peers):
-    assert plan_of(sweep, peers, **settings)["error"].startswith(begin)
+    with pytest.raises(OptionError, match=f"^{re.escape(begin)}"):
+        plan_of(sweep, peers, **settings)
 
 
 def test_ranks_that_a_host_has_no_room_for():
-    assert plan_of({"ranks_per_node": [1, 9]})["error"].startswith("nccl_benchmark_sweep.ranks_per_node: 9 ")
+    with pytest.raises(OptionError, match=r"^nccl_benchmark_sweep\.ranks_per_node: 9 "):
+        plan_of({"ranks_per_node": [1, 9]})
     peers = [{**PEERS[0], "slots": 4}]
-    assert plan_of({"ranks_per_node": [1, 8]}, peers)["error"].startswith("nccl_benchmark_sweep.ranks_per_node: 8 ")
+    with pytest.raises(OptionError, match=r"^nccl_benchmark_sweep\.ranks_per_node: 8 "):
+        plan_of({"ranks_per_node": [1, 8]}, peers)
     assert plan_of({"ranks_per_node": [1, 2]}, peers)["hosts"][0]["slots"] == 4
 
 
@@ -147,11 +156,11 @@ def test_datatypes_of_the_cpu_program_are_those_that_it_knows():
     values = {
         ast.unparse(item.targets[0]): item.value for item in ast.parse(program).body if isinstance(item, ast.Assign)
     }
-    assert list(ast.literal_eval(values["TYPES"])) == list(_benchmark.CPU_DATATYPES)
+    assert list(ast.literal_eval(values["TYPES"])) == list(planner.CPU_DATATYPES)
 
 
 def test_problems_of_hosts_are_told_by_the_plan_before_anything_is_changed():
-    plan = plan_of({"collectives": "alltoall"}, None, backend="nccl")
-    assert plan["error"] == ""
-    assert [(one["id"], one["host"]) for one in plan["problems"]][-1] == ("benchmark-missing", "g1")
-    assert "alltoall_perf" in plan["problems"][-1]["cause"]
+    with pytest.raises(ProblemError) as error:
+        plan_of({"collectives": "alltoall"}, None, backend="nccl")
+    assert [(one.id, one.host) for one in error.value.problems] == [("benchmark-missing", "g1")]
+    assert "alltoall_perf" in error.value.problems[0].cause

@@ -10,7 +10,7 @@ import stat
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
 from ansible_collections.gpufabric.nccl.plugins.modules import nccl_result
 
 LOG = pathlib.Path(__file__).parents[2] / "fixtures" / "all_reduce_perf.txt"
@@ -90,6 +90,10 @@ FOLDER = "is not allowed; allowed: a path in a folder that exists"
         ({"text": CUT, "dest": "{tmp}"}, f"dest: '{{tmp}}' {FOLDER}"),
         ({}, "one of the following is required: src, text, results"),
         ({"src": "/a", "text": "b"}, "parameters are mutually exclusive: src|text|results"),
+        (
+            {"text": "no benchmark"},
+            "the text holds no output of nccl-tests: neither its first lines nor the header of its table were found",
+        ),
     ],
 )
 def test_errors_name_option_and_value(run, tmp_path, arguments, message):
@@ -188,11 +192,30 @@ def test_rules_alone_are_checked(run, tmp_path):
         ({"baseline": {"document": {}}}, "baseline.document: None "),
         ({"baseline": {"document": {}, "mode": "save"}}, "mode is save but all of the following are missing: path"),
         ({"thresholds": {"rules": [{"limit": 1, "size": "big"}]}}, "thresholds.rules[0].size: 'big' "),
+        (
+            {"thresholds": {"rules": [{"limit": -1}]}},
+            "thresholds.rules[0].limit: -1.0 is not allowed; allowed: a number, 0 or more",
+        ),
+        (
+            {"baseline": {"path": "/tmp/none.json"}},
+            "baseline.path: '/tmp/none.json' is not allowed; allowed: a file on this host, such as mode=save makes",
+        ),
     ],
 )
 def test_bad_rules_are_one_line(run, options, message):
     result = run(src=str(LOG), **options)
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
+def test_rules_of_no_sense_are_refused(run):
+    """An option that rules do not have, and an expression that is not finished."""
+    result = run(src=str(LOG), thresholds={"rules": [{"limit": 1, "hosts": 2}]})
+    assert result["failed"] and "module: thresholds.rules.hosts. Supported parameters include: " in result["msg"]
+    pytest.importorskip("jmespath")
+    result = run(src=str(LOG), assertions=[{"that": "rank_count =="}])
+    assert result["failed"] and result["msg"].startswith(
+        "assertions[0].that: 'rank_count ==' is not allowed; allowed: an expression of JMESPath"
+    )
 
 
 def test_assertions_without_their_library_are_an_error(run, monkeypatch):

@@ -10,10 +10,10 @@ import random
 import types
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results
-from ansible_collections.gpufabric.nccl.plugins.module_utils._sweep import sweep_points
-from ansible_collections.gpufabric.nccl.plugins.module_utils._sweep_results import sweep_results
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_data import make_report
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import sweep_points
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import sweep_results
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import make_report
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures"
 TEXT = (FIXTURES / "all_reduce_perf.txt").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -64,7 +64,8 @@ def info(number):
     }
 
 
-def sshd(number):
+def peer(number):
+    """A node as key_exchange has it in gpufabric_peers."""
     keys = {
         "port": 1,
         "user": "root",
@@ -73,19 +74,20 @@ def sshd(number):
         "run_dir": "/run/x",
         "hostname": "h",
     }
-    return {**keys, "address": f"10.0.0.{number}"}
+    return {**keys, "name": f"g{number}", "address": f"10.0.0.{number}"}
 
 
 def steps(count, **failed):
-    names = [f"g{number}" for number in range(1, count + 1)]
-    results = {
-        "info": {name: info(number) for number, name in enumerate(names, 1)},
-        "sshd": {name: sshd(number) for number, name in enumerate(names, 1)},
-        "mesh": {name: {"ssh_config": "/x"} for name in names},
-    }
+    """What the steps before a search found; ``failed``: the step that failed on a node, and none for one that did not answer."""
+    infos = {f"g{number}": info(number) for number in range(1, count + 1)}
+    lost = {}
     for name, step in failed.items():
-        results[step][name] = {"msg": "it is\non fire", "unreachable": True}
-    return results
+        if step == "info":
+            infos[name] = {"msg": "it is\non fire", "unreachable": True}
+        elif step == "ssh":
+            lost[name] = [{"cause": "it is\non", "evidence": "fire"}]
+    peers = [peer(number) for number in range(1, count + 1) if f"g{number}" not in failed]
+    return {"info": infos, "peers": peers, "lost": lost}
 
 
 def begun(count=4, before="", settings=None, **failed):
@@ -104,7 +106,7 @@ def failure(identity, host):
 
 def played(search, special=None):
     """A round in which all groups do the same, but for those of some launchers."""
-    results = {launcher: [{}, outcome()] for launcher in search["runs"]}
+    results = {launcher: outcome() for launcher in search["runs"]}
     return _isolation.observed(search, {**results, **(special or {})})
 
 
@@ -129,7 +131,7 @@ def test_the_value_is_told_by_time_and_of_one_rank_not_by_the_bus():
     values = []
     for ranks in (8, 1):
         one = {**document, "rank_count": ranks}
-        search = _isolation.observed(begun(1), {"g1": [outcome(results=[one])]})
+        search = _isolation.observed(begun(1), {"g1": outcome(results=[one])})
         values.append(search["document"]["state"]["tests"][0]["value"])
     assert values == [pytest.approx(algbw * 2 * 7 / 8), pytest.approx(algbw)]
 
@@ -156,7 +158,7 @@ def test_the_value_is_told_by_time_and_of_one_rank_not_by_the_bus():
 def test_what_fails_has_its_reason_and_names_who_cannot_be_reached(result, unreachable, reason):
     search = begun(9, settings={"inside": "none", "screens": 1})
     assert search["runs"]["g1"]["nodes"] == ["g1", "g2", "g3"]
-    search = played(search, {"g1": [{}, result]})
+    search = played(search, {"g1": result})
     test = search["document"]["state"]["tests"][0]
     assert (test["value"], test["unreachable"], test["reason"]) == (None, unreachable, reason)
     assert "1 failed (g1, g2, g3)" in search["said"]
@@ -165,15 +167,19 @@ def test_what_fails_has_its_reason_and_names_who_cannot_be_reached(result, unrea
 def test_where_no_other_can_be_reached_the_launcher_may_be_the_reason():
     problems = [failure("connect-refused", f"10.0.0.{number}")["points"][0]["problems"][0] for number in (2, 3)]
     search = begun(9, settings={"inside": "none"})
-    search = played(search, {"g1": [outcome(status="failed", results=[], problems=problems)]})
+    search = played(search, {"g1": outcome(status="failed", results=[], problems=problems)})
     assert search["document"]["state"]["tests"][0]["unreachable"] == []
 
 
 def test_hosts_on_which_a_step_failed_are_told_and_left_out():
-    search = begun(6, g2="info", g3="sshd", g5="mesh")
+    search = begun(6, g2="info", g3="ssh", g5="none")
     assert set(search["runs"]) == {"g1", "g4", "g6"}
     lost = {e["node"]: e["evidence"] for e in search["document"]["nodes"] if e["verdict"] == "unreachable"}
-    assert lost == {name: ["it is on fire"] for name in ("g2", "g3", "g5")}
+    assert lost == {"g2": ["it is on fire"], "g3": ["it is on fire"], "g5": ["it gave no answer"]}
+    # Of a node whose facts are missing nothing is run, even if it is connected.
+    told = steps(3, g2="info")
+    told["peers"].insert(1, peer(2))
+    assert set(_isolation.search(told, SETTINGS, "")["runs"]) == {"g1", "g3"}
     nobody = begun(2, g1="info", g2="info")
     assert nobody["document"]["complete"] and nobody["runs"] == {}
     assert _isolation.report(nobody["document"])["results"] == []
@@ -203,7 +209,7 @@ def test_the_report_has_what_is_bad_as_problems():
     for row in slow[0]["rows"]:
         row["out_of_place"]["time_us"] *= 10
     while search["runs"]:
-        search = played(search, {"g2": [outcome(results=slow)]} if "g2" in search["runs"] else None)
+        search = played(search, {"g2": outcome(results=slow)} if "g2" in search["runs"] else None)
     report = _isolation.report(search["document"])
     jsonschema.validate(json.loads(json.dumps(search["document"])), json.loads(SCHEMA.read_text()))
     (document,) = report["results"]
@@ -245,6 +251,8 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
     ("settings", "message"),
     [
         ({"screens": "some"}, "isolate_screens: 'some' is not allowed; allowed: 1 or more, or all"),
+        ({"limit": "-1"}, "isolate_limit: -1.0 is not allowed; allowed: a number of GB/s above 0"),
+        ({"domains": {"g1": "rack1"}}, "isolate_domains: {'g1': 'rack1'} is not allowed"),
         ({"tolerance_percent": "many"}, "isolate_tolerance_percent: 'many' is not allowed; allowed: a number"),
         ({"min_bytes": "x"}, "isolate_min_bytes: 'x' is not allowed"),
         ({"iterations": "0"}, "isolate_iterations: '0' is not allowed; allowed: 1 or more"),

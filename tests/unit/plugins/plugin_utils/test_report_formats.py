@@ -16,15 +16,15 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils import _isolate as isolate
-from ansible_collections.gpufabric.nccl.plugins.module_utils import _report as text_report
-from ansible_collections.gpufabric.nccl.plugins.module_utils._baseline import make_baseline
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import isolation_search as isolate
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import parse_results
-from ansible_collections.gpufabric.nccl.plugins.module_utils._report import format_size
-from ansible_collections.gpufabric.nccl.plugins.module_utils._verdict import Judge
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_data import clean, make_report
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_formats import FORMATS, render
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results import tables as text_report
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import clean, make_report
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.formats import FORMATS, render
 
 jsonschema = pytest.importorskip("jsonschema")
 openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser")

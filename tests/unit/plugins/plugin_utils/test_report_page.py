@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("matplotlib")
 playwright = pytest.importorskip("playwright.sync_api")
 
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_data import make_report  # noqa: E402
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report_html import render_html  # noqa: E402
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import make_report  # noqa: E402
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.page import render_html  # noqa: E402
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(

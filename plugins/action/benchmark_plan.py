@@ -1,0 +1,27 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_nodes, plan_benchmark
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import points_table, with_sweep
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
+
+
+class ActionModule(PlanAction):
+    """Plans a benchmark for the role nccl_benchmark."""
+
+    ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
+        "nodes": {"type": "dict", "required": True},
+        "peers": {"type": "list", "elements": "dict"},
+    }
+
+    def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
+        """The plan. Raises GpufabricError."""
+        settings = with_sweep(without_prefix(variables, "nccl_benchmark_"))
+        nodes, peers = arguments["nodes"], arguments["peers"]
+        plan = check_nodes(nodes, settings) if peers is None else plan_benchmark(nodes, peers, settings)
+        return {**plan, "settings": settings, "points_table": points_table(settings["sweep_points"])}

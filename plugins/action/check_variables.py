@@ -1,0 +1,43 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction
+
+_ROLES = pathlib.Path(__file__).parents[2] / "roles"
+
+
+class ActionModule(VariablesAction):
+    """Checks the variables of several roles at once."""
+
+    ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
+        "roles": {"type": "list", "elements": "str", "required": True},
+    }
+
+    def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Nothing, if all is well. Raises OptionError."""
+        for name in arguments["roles"]:
+            if not (_ROLES / name / "meta" / "argument_specs.yml").is_file():
+                allowed = sorted(path.name for path in _ROLES.iterdir())
+                raise OptionError("roles", name, ", ".join(allowed))
+            self._check_shared(self.read_variables(_ROLES / name))
+        return {}
+
+    def _check_shared(self, values: t.Mapping[str, t.Any]) -> None:
+        """Raise OptionError if a variable that roles share is text in place of a list or dictionary: tasks use it as it is."""
+        for name, value in values.items():
+            if not name.startswith("gpufabric_") or not isinstance(value, (list, dict)):
+                continue
+            given = self.value_of(name)
+            if isinstance(given, str):
+                kind = "list" if isinstance(value, list) else "dictionary"
+                raise OptionError(
+                    name, given, f"a {kind}; on the command line in JSON: -e '{json.dumps({name: value})}'"
+                )

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
+
+#: The variables of the role that decide what a search measures, and how long it waits.
+_SETTINGS = (
+    "mode",
+    "inside",
+    "screens",
+    "limit",
+    "inside_limit",
+    "tolerance_percent",
+    "domains",
+    "backend",
+    "collective",
+    "min_bytes",
+    "max_bytes",
+    "iterations",
+    "warmup_iterations",
+    "check",
+    "extra_args",
+    "env",
+    "timeout",
+    "startup_timeout",
+)
+
+
+class ActionModule(PlanAction):
+    """Takes the next step of a search for the role isolate."""
+
+    ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
+        "step": {"type": "str", "choices": ["check", "begin", "observe", "report", "mark"], "required": True},
+        "infos": {"type": "dict", "default": {}},
+        "peers": {"type": "list", "elements": "dict", "default": []},
+        "lost": {"type": "dict", "default": {}},
+        "earlier": {"type": "str", "default": ""},
+        "search": {"type": "dict", "default": {}},
+        "runs": {"type": "dict", "default": {}},
+        "pods": {"type": "list", "elements": "dict", "default": []},
+        "nodes": {"type": "list", "elements": "dict", "default": []},
+    }
+
+    def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What the step returns. Raises GpufabricError."""
+        own = without_prefix(variables, "isolate_")
+        settings = {name: own[name] for name in _SETTINGS}
+        step, search = arguments["step"], arguments["search"]
+        if step == "check":
+            return _isolation.check(arguments["infos"], settings)
+        if step == "begin":
+            found = {"info": arguments["infos"], "peers": arguments["peers"], "lost": arguments["lost"]}
+            return _isolation.search(found, settings, arguments["earlier"])
+        if step == "observe":
+            return _isolation.observed(search, arguments["runs"])
+        if step == "report":
+            return _isolation.report(search["document"])
+        marks = {"kind": own["mark"], "key": own["mark_key"], "verdicts": own["mark_verdicts"]}
+        return _isolation.marks(search["document"], arguments["pods"], arguments["nodes"], marks)

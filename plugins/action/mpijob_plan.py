@@ -1,0 +1,41 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import plan_job
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
+
+
+class ActionModule(PlanAction):
+    """Plans the job for the role mpijob."""
+
+    def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
+        """The plan. Raises GpufabricError."""
+        benchmark = without_prefix(variables, "nccl_benchmark_")
+        if benchmark["sweep"]:
+            raise GpufabricError(
+                "nccl_benchmark_sweep: an MPIJob that is submitted or rendered runs each collective once. Adopt a running one"
+                " (mpijob_state adopted), or use the playbook gpufabric.nccl.kubernetes."
+            )
+        settings = {
+            **without_prefix(variables, "mpijob_"),
+            "namespace": variables["gpufabric_namespace"],
+            "control_interface": variables["gpufabric_control_interface"] or variables["gpufabric_control_subnet"],
+            "data_interface": variables["gpufabric_data_interface"],
+            "mpi_prefix": variables["gpufabric_mpi_prefix"],
+            "benchmark": benchmark,
+        }
+        if benchmark["backend"] == "cpu":
+            # Its ranks use none, and other jobs may want them.
+            settings["gpus"] = 0
+        roles = self.role_path.parent
+        files = {
+            path.name: path.read_text(encoding="utf-8")
+            for path in (roles / "mpijob/files/mpijob-pod", roles / "nccl_benchmark/files/cpu_perf.py")
+        }
+        return {**plan_job(variables["gpufabric_run_id"], settings, files), "settings": settings}

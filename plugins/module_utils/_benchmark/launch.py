@@ -1,0 +1,174 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""From the options of mpi_run to what mpirun is started with on the launcher."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host, parse_hostfile
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
+    FORWARDED_TO_RANKS,
+    Launch,
+    argv,
+    check_hosts,
+    check_implementation,
+    conflicts,
+    environment,
+    notes,
+    read_parameter_files,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import (
+    Job,
+    Limits,
+    Plan,
+    Point,
+    parse_files,
+    parse_points,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import started
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import (
+    launch_environment,
+    marks_of,
+    this_launcher,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import find_mpi
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import agent
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs import find_openssh_program
+
+#: The options of mpi_run, for the module and its action.
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    **RUN_ARGUMENT_SPEC,
+    "state": {"type": "str", "choices": ["finished", "started", "stopped", "absent"], "default": "finished"},
+    "points": {
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "id": {"type": "str"},
+            "name": {"type": "str"},
+            "argv": {"type": "list", "elements": "str", "required": True},
+            "env": {"type": "dict", "default": {}},
+            "timeout": {"type": "float"},
+            "ranks_per_node": {"type": "int"},
+        },
+    },
+    "files": {"type": "dict", "default": {}},
+    "hostfile": {"type": "path"},
+    "mpi_prefix": {"type": "path"},
+    "ranks_per_node": {"type": "int"},
+    "control_interface": {"type": "str"},
+    "data_interface": {"type": "str"},
+    "node_env": {"type": "dict", "default": {}},
+    "forward_env": {"type": "list", "elements": "str", "default": list(FORWARDED_TO_RANKS)},
+    "mca": {"type": "dict", "default": {}},
+    "timeout": {"type": "float", "default": 600},
+    "startup_timeout": {"type": "float", "default": 120},
+    "silence_timeout": {"type": "float", "default": 0},
+    "orphan_timeout": {"type": "float", "default": 3600},
+    "limit_time": {"type": "float"},
+    "resume": {"type": "bool", "default": True},
+    # Of the action plugin.
+    "fetch_dest": {"type": "path"},
+    "show": {"type": "str", "choices": ["rows", "points", "none"], "default": "rows"},
+    "poll_grace": {"type": "float", "default": 60},
+}
+
+
+def read_hosts(path: str, check_mode: bool) -> list[Host]:
+    """The hosts of the hostfile; in check mode it may not be written yet. Raises GpufabricError."""
+    text = read_text(path)
+    if text is None and check_mode:
+        return []
+    if text is None:
+        raise OptionError("hostfile", path, "a hostfile on this node, such as mpi_hostfile writes")
+    return parse_hostfile(text, path)
+
+
+def plan_launch(params: dict[str, t.Any], run_dir: RunDir) -> Launch:
+    """The launch that the options name, of no ranks yet. Raises GpufabricError."""
+    mpi = check_implementation(find_mpi(params["mpi_prefix"]))
+    return Launch(
+        mpirun=mpi["mpirun"],
+        prefix=mpi["prefix"],
+        hostfile=params["hostfile"] or run_dir.hostfile,
+        ranks=0,
+        ranks_per_node=None,
+        agent=tuple(agent(find_openssh_program("ssh"), run_dir)),
+        control=params["control_interface"],
+        data_interface=params["data_interface"],
+        forward_env=tuple(params["forward_env"]),
+        mca={name: str(value) for name, value in params["mca"].items()},
+        version=mpi["version"],
+        vendor=mpi["vendor"],
+        node_env={name: str(value) for name, value in params["node_env"].items()},
+        files=read_parameter_files(mpi, os.environ.get("HOME", "/")),
+    )
+
+
+def plan_job(number: int, point: Point, launch: Launch, hosts: list[Host], run_dir: RunDir, account: Account) -> Job:
+    """What mpirun is to be started with for a point. Raises OptionError."""
+    fewest = min(hosts, key=lambda host: host.slots, default=None)
+    if fewest is not None and (point.ranks_per_node or 1) > fewest.slots:
+        allowed = f"1 to {fewest.slots}, the slots of {fewest.name} in the hostfile"
+        raise OptionError(f"ranks_per_node (of {point.name})", point.ranks_per_node, allowed)
+    ranks = sum(point.ranks_per_node or host.slots for host in hosts)
+    launch = dataclasses.replace(launch, ranks=ranks, ranks_per_node=point.ranks_per_node)
+    own = marks_of(run_dir, number, point)
+    variables = account.added_to(environment(launch, os.environ, own))
+    variables = {name: value for name, value in variables.items() if name not in point.unset}
+    command = argv(launch, variables, own, started(point.argv))
+    return Job(point, tuple(command), launch_environment(run_dir, number, variables), ranks)
+
+
+def describe(plan: Plan, run: Run, check_mode: bool) -> list[dict[str, t.Any]]:
+    """The points before anything has come of them."""
+    nothing = {"exit_status": None, "duration": None, "problems": [], "said": [], "results": [], "resumed": False}
+    return [
+        {
+            "id": job.point.id,
+            "name": job.point.name,
+            "env": job.point.env,
+            "ranks": job.ranks,
+            "ranks_per_node": job.point.ranks_per_node,
+            "status": "planned" if check_mode else "started",
+            **nothing,
+            "unread": "the point has not ended",
+            **({} if check_mode else run.output(number)),
+            "command": job.command,
+        }
+        for number, job in enumerate(plan.jobs, 1)
+    ]
+
+
+def make_plan(params: dict[str, t.Any], run_dir: RunDir, account: Account, check_mode: bool) -> tuple[Plan, list[str]]:
+    """All that is to be run, and what of the settings is done otherwise than said, and why. Raises GpufabricError."""
+    points = parse_points(params["points"] or [], params["timeout"], params["ranks_per_node"])
+    limits = Limits(
+        startup=params["startup_timeout"],
+        silence=params["silence_timeout"],
+        orphan=params["orphan_timeout"],
+        total=params["limit_time"],
+    )
+    files = parse_files(params["files"])
+    hosts = read_hosts(params["hostfile"] or run_dir.hostfile, check_mode)
+    run_dir.check()
+    launch = plan_launch(params, run_dir)
+    check_hosts(launch.version, [host.name for host in hosts])
+    account.check()
+    jobs = tuple(plan_job(number, point, launch, hosts, run_dir, account) for number, point in enumerate(points, 1))
+    launcher = this_launcher()
+    others = tuple(host.name for host in hosts if not launcher.is_host(host.name))
+    plan = Plan(jobs, files, tuple(hosts), limits, Reach(others, launch.agent, account.environment))
+    return plan, [*notes(launch), *map(str, conflicts(launch, os.environ))]

@@ -1,0 +1,449 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""From what the nodes have to what is run on them: backend, ranks, programs."""
+
+from __future__ import annotations
+
+import collections
+import ipaddress
+import posixpath
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import combine_with_checks, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import exact_names, unusable
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
+    RESULT_SCHEMA,
+    add_problems,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
+
+COLLECTIVES = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "alltoall",
+    "sendrecv",
+    "gather",
+    "scatter",
+)
+
+Node = t.Mapping[str, t.Any]
+
+# Rank 0's host alone has the program's file; rank 0 sends the text to the others. The first argument is the file's path.
+# Not by standard input: Open MPI 5.0 brings rank 0 none on another host than the launcher, and never its end.
+# A rank that cannot take part says so in one line and ends all, for the others would wait for it.
+_BOOTSTRAP = (
+    "import os,socket,sys;"
+    "sys.excepthook=lambda t,e,b:("
+    'print(f"gpufabric-cpu: {socket.gethostname()}: {e}"'
+    '+("" if issubclass(t,OSError) else "; install python3-mpi4py and python3-numpy"),file=sys.stderr,flush=True),'
+    "os._exit(1));"
+    "from mpi4py import MPI;"
+    "c=MPI.COMM_WORLD;"
+    "f=sys.argv.pop(1);"
+    "s=c.bcast(c.rank or open(f).read());"
+    "sys.argv[0]=f;"
+    'exec(compile(s,f,"exec"))'
+)
+
+
+#: The least value of each setting that is a number.
+_LEAST = {
+    "step_factor": 2,
+    "iterations": 1,
+    "warmup_iterations": 0,
+    "ranks_per_node": 1,
+    "timeout": 1,
+    "startup_timeout": 1,
+    "silence_timeout": 0,
+    "orphan_timeout": 0,
+    "limit_time": 1,
+}
+
+#: What the CPU program knows, of those that a sweep may have.
+CPU_DATATYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double")
+
+
+def check_settings(settings: t.Mapping[str, t.Any]) -> None:
+    """Raise OptionError where the programs would refuse a setting: before anything is run, and by the variable's name."""
+    unknown = [name for name in settings["collectives"] if name not in COLLECTIVES]
+    if unknown or not settings["collectives"]:
+        raise OptionError("nccl_benchmark_collectives", unknown, f"one or more of {', '.join(COLLECTIVES)}")
+    smallest, largest = (parse_size(f"nccl_benchmark_{name}", settings[name]) for name in ("min_bytes", "max_bytes"))
+    if smallest > largest:
+        raise OptionError(
+            "nccl_benchmark_min_bytes", settings["min_bytes"], f"at most {settings['max_bytes']}, the largest size"
+        )
+    for name, least in _LEAST.items():
+        if settings.get(name) is not None and int(settings[name]) < least:
+            raise OptionError(f"nccl_benchmark_{name}", settings[name], f"{least} or more")
+
+
+def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
+    """The arguments of an nccl-tests program; all collectives have the same, but for the ``operation`` of a point of a sweep."""
+    options = {
+        "-b": settings["min_bytes"],
+        "-e": settings["max_bytes"],
+        "-f": settings["step_factor"],
+        "-g": 1,
+        "-n": settings["iterations"],
+        "-w": settings["warmup_iterations"],
+        "-c": int(settings["check"]),
+        "-d": settings.get("datatype"),
+        "-o": settings.get("operation"),
+    }
+    words = [str(item) for pair in options.items() if pair[1] is not None for item in pair]
+    return [*words, *(str(item) for item in settings["extra_args"])]
+
+
+def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequence[str]) -> tuple[str, str]:
+    """The backend, ``nccl`` or ``cpu``, and the reason for it in words.
+
+    ``nodes``: what mpi_node_info found, by host. Raises ProblemError where the wanted one cannot be had.
+    """
+    without_gpu = [host for host, node in nodes.items() if node["gpus"]["count"] == 0]
+    without_program = [host for host, node in nodes.items() if _missing_programs(node, collectives)]
+    lacks = []
+    if without_gpu:
+        lacks.append(f"no GPU on {_names(without_gpu, len(nodes))}")
+    if without_program:
+        programs = ", ".join(_missing_programs(nodes[without_program[0]], collectives))
+        lacks.append(f"no {programs} on {_names(without_program, len(nodes))}")
+    if wanted == "nccl" and lacks:
+        raise ProblemError(
+            *(problem("gpus-missing", host, count=0) for host in without_gpu),
+            *(
+                problem("benchmark-missing", host, programs=", ".join(_missing_programs(nodes[host], collectives)))
+                for host in without_program
+            ),
+        )
+    if wanted == "nccl" or (wanted == "auto" and not lacks):
+        return (
+            "nccl",
+            "GPUs and nccl-tests are on all workers" if wanted == "auto" else "as nccl_benchmark_backend says",
+        )
+    return "cpu", " and ".join(lacks) if wanted == "auto" else "as nccl_benchmark_backend says"
+
+
+def control_network(nodes: t.Mapping[str, Node], addresses: t.Mapping[str, str]) -> str:
+    """The value of Open MPI's *_if_include that means, on every host, the network that its address is in.
+
+    By the interface's name where that is the same everywhere, else by the subnet where that is. Raises NodeError.
+    """
+    found = {host: _interface_of(nodes[host], address) for host, address in addresses.items()}
+    unknown = [host for host, item in found.items() if item is None]
+    if unknown:
+        raise ProblemError(*(problem("control-address-missing", host, address=addresses[host]) for host in unknown))
+    names = {item[0] for item in found.values() if item}
+    subnets = {item[1] for item in found.values() if item}
+    if len(names) == 1:
+        return names.pop()
+    if len(subnets) == 1:
+        return subnets.pop()
+    raise ProblemError(
+        *(
+            problem("control-network-differs", host, interface=item[0], subnet=item[1])
+            for host, item in found.items()
+            if item
+        )
+    )
+
+
+def data_plane(nodes: t.Mapping[str, Node]) -> dict[str, t.Any]:
+    """NCCL's network: ``data``, the interfaces' names where they are the same on all nodes, else None, and ``node_env``.
+
+    NCCL knows no subnets, so where names differ each node has its own value of a variable: ``node_env``, by node.
+    Raises NodeError where nothing is said of some nodes.
+    """
+    names = {host: node["data"]["interface"] if node["data"] else None for host, node in nodes.items()}
+    if len(set(names.values())) == 1:
+        return {"data": next(iter(names.values())), "node_env": {}}
+    unknown = [host for host, name in names.items() if name is None]
+    if unknown:
+        raise ProblemError(*(problem("data-interface-unset", host) for host in unknown))
+    own = {host: {"NCCL_SOCKET_IFNAME": exact_names(str(name))} for host, name in names.items()}
+    return {"data": None, "node_env": own}
+
+
+def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Whether the nodes can run the benchmark together: the ``launcher``, the ``backend``, the ``reason`` for it, and the path
+    of the first ``program`` where nodes have one of their own.
+
+    Also what data_plane says of them.
+
+    ``nodes``: what mpi_node_info found, by inventory name, in their order. ``settings``: the role's variables without
+    their prefix. Raises GpufabricError, which names the host at fault.
+    """
+    check_settings(settings)
+    if not nodes:
+        raise OptionError("gpufabric_hosts", [], "at least one host of the play")
+    launcher = settings["launcher"] or next(iter(nodes))
+    if launcher not in nodes and not settings["launcher_apart"]:
+        raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
+    _check_mpi(nodes)
+    backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
+    if backend == "cpu":
+        _check_python(nodes)
+        unknown = {point["options"]["datatype"] for point in settings.get("sweep_points", ())} - set(CPU_DATATYPES)
+        if unknown:
+            allowed = f"with the cpu backend {', '.join(CPU_DATATYPES)}"
+            raise OptionError("nccl_benchmark_sweep.datatypes", sorted(unknown), allowed)
+    plane = data_plane(nodes)
+    if plane["node_env"] and settings["launcher_apart"]:
+        raise ProblemError(
+            *(
+                problem("data-interface-differs", host, interface=node["data"]["interface"])
+                for host, node in nodes.items()
+            )
+        )
+    directory = next(iter(nodes.values()))["benchmarks"]["directory"] if backend == "nccl" else None
+    program = directory and posixpath.join(directory, f"{settings['collectives'][0]}_perf")
+    return {"launcher": launcher, "backend": backend, "reason": reason, "program": program, **plane}
+
+
+def plan_benchmark(
+    nodes: t.Mapping[str, Node], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    """What to run: as check_nodes, and ``hosts`` of the hostfile, the ``control`` network, ``mca`` parameters, ``points``, the
+    points of the ``sweep`` that they are, empty where it is none, and where rank 0's host has the ``cpu_program``.
+
+    ``peers``: as key_exchange made them, each with its ``name``; one may have ``slots`` that are given. ``settings``: as
+    with_sweep makes them. Raises GpufabricError, which names the host at fault.
+    """
+    if not peers:
+        raise OptionError("gpufabric_peers", list(peers), "at least one worker, as the role key_exchange makes it")
+    plan = check_nodes({peer["name"]: nodes[peer["name"]] for peer in peers}, settings)
+    launcher, backend = plan["launcher"], plan["backend"]
+    addresses = {peer["name"]: peer["address"] for peer in peers}
+    # Directories of a run are the same on all workers, and on a launcher that is apart.
+    run_dir = next((peer["run_dir"] for peer in peers if peer["name"] == launcher), peers[0]["run_dir"])
+    cpu_program = posixpath.join(run_dir, "mpi", "files", "cpu_perf.py")
+    # Rank 0 is to run on the launcher if that is a worker, and ranks are given out in the order of the hostfile.
+    order = sorted(peers, key=lambda peer: peer["name"] != launcher)
+    first = nodes[order[0]["name"]]
+    sweep = settings.get("sweep_points", ())
+    # Also where a point leaves it out: what the launcher has of it is not to be handed on.
+    unset = {name: None for point in sweep for name in point["env"]}
+    base = {**settings, "env": {**unset, **settings["env"]}}
+    return {
+        **plan,
+        "control": control_network(nodes, addresses),
+        "hosts": [
+            {
+                "name": peer["name"],
+                "address": peer["address"],
+                "slots": _slots(peer, nodes[peer["name"]], backend, settings),
+            }
+            for peer in order
+        ],
+        # Ranks that wait would keep the others off the CPUs where nodes share these.
+        "mca": {"mpi_yield_when_idle": "1"} if backend == "cpu" else {},
+        "cpu_program": cpu_program,
+        "points": [_swept_point(point, backend, first, cpu_program, base) for point in sweep]
+        or [_point(name, backend, first, cpu_program, base) for name in settings["collectives"]],
+        "sweep": list(sweep),
+    }
+
+
+def complete_results(
+    plan: t.Mapping[str, t.Any],
+    run: t.Mapping[str, t.Any],
+    found: t.Sequence[t.Mapping[str, t.Any]] = (),
+    hosts: t.Sequence[t.Mapping[str, t.Any]] = (),
+) -> list[dict[str, t.Any]]:
+    """A result document for each point, also for one that printed no result.
+
+    ``plan``: of plan_benchmark, its ``points`` and ``sweep``. ``run``: what mpi_run returned, its ``points`` in the same order,
+    whether it was ``limited``, and the ``msg`` where points failed. Points of a sweep that were not run since its time was
+    over have no document: they are missing, and that is all. ``found``: what a look at the hosts found after points failed.
+    ``hosts``: what mpi_preflight returned of each host then.
+    """
+    documents = []
+    sweep = plan.get("sweep") or [None] * len(plan["points"])
+    names = {host["address"]: host["name"] for host in plan.get("hosts", ())}
+    interfaces = {host["name"]: host["facts"]["interfaces"] for host in hosts if host["facts"]}
+    for point, swept, outcome in zip(plan["points"], sweep, run["points"]):
+        if swept and run.get("limited") and outcome["status"] == "not_run":
+            continue
+        printed = outcome.get("results")
+        document = dict(printed[0]) if printed else _empty_document()
+        # What the rows tell, the output may tell too.
+        known = {entry["id"] for entry in document["problems"]}
+        # mpirun knows the hosts by their addresses.
+        problems = [
+            Problem.from_dict({**entry, "host": names.get(entry["host"], entry["host"])})
+            for entry in outcome["problems"]
+            if entry["id"] not in known
+        ]
+        if outcome["status"] != "finished":
+            problems = combine_with_checks(problems, list(map(Problem.from_dict, found)), interfaces)
+        # Processes that are left are no cause.
+        explained = any(problem.id != "processes-left" for problem in problems) or any(
+            entry["severity"] == "error" for entry in document["problems"]
+        )
+        if outcome["status"] != "finished" and not explained:
+            problems.insert(0, _launch_problem(outcome, run.get("msg", "")))
+        elif not printed and not explained:
+            problems.append(_unread_problem(outcome))
+        document["collective"] = swept["collective"] if swept else point["name"]
+        document["points"] = {
+            "argv": list(point["argv"]),
+            # Null is a variable that is not set, whatever the launcher has.
+            "env": {name: value for name, value in point["env"].items() if value is not None},
+            "duration_s": outcome.get("duration"),
+            # With the total, it can be told of a few results that there should be more.
+            **({"sweep": {**swept, "total": len(sweep)}} if swept else {}),
+        }
+        documents.append(add_problems(document, problems))
+    return documents
+
+
+def _launch_problem(outcome: t.Mapping[str, t.Any], message: str) -> Problem:
+    return problem(
+        "run-failed",
+        evidence="\n".join(outcome.get("said", ())) or message,
+        status=outcome["exit_status"],
+        path=f"{posixpath.dirname(outcome['stdout_path'])} on the launcher",
+    )
+
+
+def _unread_problem(outcome: t.Mapping[str, t.Any]) -> Problem:
+    path = f"{posixpath.dirname(outcome['stdout_path'])} on the launcher"
+    return problem("output-unread", evidence=outcome.get("unread") or "", path=path)
+
+
+def _empty_document() -> dict[str, t.Any]:
+    return {
+        "schema": RESULT_SCHEMA,
+        "tool": {"name": None, "version": None, "nccl_version": None},
+        "collective": None,
+        "complete": False,
+        "config": {},
+        "ranks": [],
+        "rows": [],
+        "lost_rows": 0,
+        "json_output": None,
+        "summary": {
+            "avg_busbw": None,
+            "peak_busbw": None,
+            "peak_size": None,
+            "wrong": None,
+            "checked": False,
+            "out_of_bounds": None,
+        },
+        "points": {},
+        "env": {},
+        "host_count": 0,
+        "rank_count": 0,
+        "problems": [],
+        "verdict": "incomplete",
+    }
+
+
+def _missing_programs(node: Node, collectives: t.Iterable[str]) -> list[str]:
+    present = node["benchmarks"]["programs"] if node["benchmarks"] else []
+    return [f"{name}_perf" for name in collectives if f"{name}_perf" not in present]
+
+
+def _names(hosts: t.Sequence[str], total: int) -> str:
+    if len(hosts) == total:
+        return "any worker"
+    return listing(hosts, 5)
+
+
+def _interface_of(node: Node, address: str) -> tuple[str, str] | None:
+    for interface in node["interfaces"]:
+        for item in interface["addresses"]:
+            own = ipaddress.ip_interface(item)
+            if str(own.ip) == address:
+                return interface["name"], str(own.network)
+    return None
+
+
+def _check_mpi(nodes: t.Mapping[str, Node]) -> None:
+    reasons = {host: unusable(node["mpi"]) for host, node in nodes.items()}
+    if any(reasons.values()):
+        raise ProblemError(
+            *(problem("mpi-unusable", host, reason=reason) for host, reason in reasons.items() if reason)
+        )
+    versions = collections.Counter((node["mpi"]["version"], node["mpi"]["prefix"]) for node in nodes.values())
+    ((version, prefix), _count), *others = versions.most_common()
+    if not others:
+        return
+    problems = []
+    for host, node in nodes.items():
+        mpi = node["mpi"]
+        if mpi["version"] != version:
+            problems.append(problem("mpi-version-differs", host, mpi["mpirun"], here=version, there=mpi["version"]))
+        elif mpi["prefix"] != prefix:
+            facts = {"daemon": "mpirun", "prefix": prefix, "other": posixpath.join(mpi["prefix"], "bin")}
+            problems.append(problem("mpi-prefix-differs", host, mpi["mpirun"], **facts))
+    raise ProblemError(*problems)
+
+
+def _check_python(nodes: t.Mapping[str, Node]) -> None:
+    problems = []
+    for host, node in nodes.items():
+        missing = [name for name in ("mpi4py", "numpy") if node["python"][name] is None]
+        if missing:
+            facts = {"python": node["python"]["executable"], "module": " and no ".join(missing)}
+            problems.append(problem("python-module-missing", host, **facts))
+    if problems:
+        raise ProblemError(*problems)
+    executables = {host: node["python"]["executable"] for host, node in nodes.items()}
+    here = next(iter(executables.values()))
+    problems = [
+        problem("python-differs", host, here=here, there=there) for host, there in executables.items() if there != here
+    ]
+    if problems:
+        raise ProblemError(*problems)
+
+
+def _slots(peer: t.Mapping[str, t.Any], node: Node, backend: str, settings: t.Mapping[str, t.Any]) -> int:
+    """As many as the point with the most ranks needs."""
+    gpus, given = node["gpus"]["count"], peer.get("slots")
+    swept = [point["ranks_per_node"] for point in settings.get("sweep_points", ()) if point["ranks_per_node"]]
+    option = "nccl_benchmark_sweep.ranks_per_node" if swept else "nccl_benchmark_ranks_per_node"
+    # What is given with -e is text.
+    ranks = max(swept) if swept else settings["ranks_per_node"] and int(settings["ranks_per_node"])
+    if given:
+        if swept and ranks > given:
+            raise OptionError(option, ranks, f"1 to {given}, the number of slots of {peer['name']}")
+        return given
+    if not ranks:
+        return gpus if backend == "nccl" else 1
+    if backend == "nccl" and ranks > gpus:
+        raise OptionError(option, ranks, f"1 to {gpus}, the number of GPUs of {peer['name']}")
+    return ranks
+
+
+def _point(
+    collective: str, backend: str, first: Node, cpu_program: str, settings: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    if backend == "nccl":
+        program = [posixpath.join(first["benchmarks"]["directory"], f"{collective}_perf")]
+    else:
+        program = [first["python"]["executable"], "-c", _BOOTSTRAP, cpu_program, collective]
+    argv = [*program, *program_arguments(settings)]
+    return {"name": collective, "argv": argv, "env": dict(settings["env"])}
+
+
+def _swept_point(
+    point: t.Mapping[str, t.Any], backend: str, first: Node, cpu_program: str, settings: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    own = {**settings, **point["options"], "env": {**settings["env"], **point["env"]}}
+    planned = {
+        **_point(point["collective"], backend, first, cpu_program, own),
+        "name": point["name"],
+        "id": point["id"],
+    }
+    return {**planned, "ranks_per_node": point["ranks_per_node"]} if point["ranks_per_node"] else planned

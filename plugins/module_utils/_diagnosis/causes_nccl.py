@@ -1,0 +1,422 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Causes: NCCL, its transports, and nccl-tests."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry import (
+    CAUSE,
+    ECHO,
+    EFFECT,
+    entry,
+    signature,
+)
+
+_PEER = r"(?P<address>[^\s<]+)<(?P<port>\d+)>"
+_CONNECT = rf"[Cc]onnect to {_PEER} (?:failed ?: ?|returned (?:\d+\()?)"
+_COMPLETION = r"Got completion from peer (?P<address>[^\s<]+)(?:<\d+>)? with (?:status=|error )(?:\w+\()?"
+_SLOW = "Run the hosts in pairs and compare them, to find the slow host or link; check the NCCL_* variables."
+_PARSER = "the parser of nccl-tests' output"
+
+ENTRIES = (
+    entry(
+        "nccl-interface-missing",
+        "NCCL finds no network interface that it may use.",
+        "Correct NCCL_SOCKET_IFNAME (gpufabric_data_interface), or unset it. A container needs an interface with an"
+        " address.",
+        signature("no socket interface found"),
+        signature("No usable listening interface found"),
+        signature("No interface found in the same subnet as remote address"),
+        signature("Socket creation failed", r"Socket creation failed ?: ?Address family not supported"),
+    ),
+    entry(
+        "nccl-no-route",
+        "NCCL has no route to [{address}|another rank], or a firewall rejects the connection.",
+        "Let the nodes reach each other on all ports of gpufabric_data_interface; check routes and NCCL_SOCKET_IFNAME.",
+        signature("No route to host", _CONNECT + r"No route to host"),
+        signature("Network is unreachable", _CONNECT + r"Network is unreachable"),
+    ),
+    entry(
+        "nccl-connect-timeout",
+        "NCCL gets no answer from [{address}|another rank]: the data network drops packets.",
+        "Let the nodes reach each other on all ports of gpufabric_data_interface; mpi_preflight with level full"
+        " shows which nodes do not.",
+        signature("Connection timed out", _CONNECT + r"Connection timed out"),
+        signature("timed out", rf"[Cc]onnect to {_PEER} timed out"),
+        source="NCCL, src/misc/socket.cc",
+    ),
+    entry(
+        "nccl-refused",
+        "[{address}|Another rank] refuses NCCL's connection: the rank there has ended, or never listened.",
+        "Read what that rank printed before.",
+        signature("Connection refused", _CONNECT + r"Connection refused"),
+        precedence=ECHO,
+        source="NCCL, src/misc/socket.cc",
+    ),
+    entry(
+        "nccl-version-differs",
+        "The ranks run different versions of NCCL.",
+        'Install the same NCCL on all hosts. Compare "NCCL version" of each rank, and LD_LIBRARY_PATH.',
+        signature("Message truncated", r"Message truncated ?: received [\d,]+ bytes instead of"),
+        source="NCCL, src/bootstrap.cc",
+    ),
+    entry(
+        "nccl-ranks-differ",
+        "The ranks do not agree on how many ranks there are.",
+        "End what is left of earlier runs (the playbook teardown), and check that one mpirun starts all ranks.",
+        signature("Bootstrap Root", r"Bootstrap Root ?: mismatch in"),
+        signature("has already checked in"),
+        source="NCCL, src/bootstrap.cc",
+    ),
+    entry(
+        "nccl-comm-id",
+        "NCCL cannot read NCCL_COMM_ID.",
+        "Unset NCCL_COMM_ID: nccl-tests does not need it.",
+        signature("Invalid NCCL_COMM_ID"),
+        source="NCCL, src/bootstrap.cc",
+    ),
+    entry(
+        "nccl-net-missing",
+        "NCCL cannot use the network that its settings name.",
+        "Correct or unset NCCL_NET and NCCL_NET_PLUGIN; check that the plugin's library loads and fits this NCCL.",
+        signature("Failed to initialize any NET plugin"),
+        signature("Error: network", r"Error: network (?P<name>\S+) not found"),
+        source="NCCL, src/plugin/net.cc; before 2.27 src/net.cc",
+    ),
+    entry(
+        "ofi-no-provider",
+        "The plugin aws-ofi-nccl finds no network that it can use.",
+        "Check that the container has the EFA devices (vpc.amazonaws.com/efa) and that fi_info -p efa lists them.",
+        signature("No eligible providers were found"),
+        signature("Only EFA provider is supported"),
+        signature("Failed to initialize sendrecv protocol"),
+        source="aws-ofi-nccl, src/nccl_ofi_net.cpp and src/nccl_ofi_rdma.cpp",
+    ),
+    entry(
+        "duplicate-gpu",
+        "[Ranks {rank} and {other}|Ranks of one host] use the same GPU.",
+        "Start one rank for each GPU: slots in the hostfile, nccl-tests' -g and -t, and CUDA_VISIBLE_DEVICES must"
+        " fit together.",
+        signature(
+            "Duplicate GPU detected",
+            r"Duplicate GPU detected ?: rank (?P<rank>\d+) and rank (?P<other>\d+) both on",
+        ),
+    ),
+    entry(
+        "ib-retry-exceeded",
+        "[{address}|The peer] does not answer over RDMA (status 12), although sockets reach it.",
+        "Run ib_write_bw between the two. On RoCE compare NCCL_IB_GID_INDEX with show_gids on both hosts, and check"
+        " VLAN, MTU and PFC; on InfiniBand check the link and the subnet manager. Raise NCCL_IB_TIMEOUT if the fabric"
+        " is only busy.",
+        signature("Got completion from peer", _COMPLETION + r"12\b"),
+        signature("Got completion from peer", _COMPLETION + r"13\b"),
+        source="NCCL, src/transport/net_ib",
+    ),
+    entry(
+        "ib-access-error",
+        "The RDMA device refused a transfer[ with {address}][ (status {status})].",
+        "Set NCCL_NET_GDR_LEVEL=LOC. If that works, GPUDirect RDMA is at fault (nvidia_peermem, ACS, IOMMU). Check"
+        " that all hosts have the same NCCL, and that NCCL_IB_HCA names no device of another network.",
+        signature("Got completion from peer", _COMPLETION + r"(?P<status>1|2|4|6|7|8|9|10|11)\b"),
+        source="NCCL, src/transport/net_ib",
+    ),
+    entry(
+        "ib-flushed",
+        "The RDMA device dropped transfers, because their connection had failed before (status 5).",
+        "Read what this host and its peers printed before.",
+        signature("Got completion from peer", _COMPLETION + r"5\b"),
+        precedence=ECHO,
+        source="NCCL, src/transport/net_ib",
+    ),
+    entry(
+        "ib-device-error",
+        "The RDMA device[ {device}] reports an error.",
+        "Read the kernel's log (dmesg) and check the device's firmware. Exclude the device with NCCL_IB_HCA=^DEVICE"
+        " until it is repaired.",
+        signature("async fatal event", r"NET/IB ?: (?P<device>[^\s:]+):\d+ async fatal event"),
+        source="NCCL, src/transport/net_ib",
+    ),
+    entry(
+        "rdma-port-down",
+        "The RDMA port[ {port}] is not active[: its state is {state}].",
+        "Check its cable, transceiver and switch port. Exclude it with NCCL_IB_HCA=^DEVICE until it is repaired.",
+        signature("port error", r"NET/IB ?: (?P<port>[^\s:]+:\d+) Got (?:non-fatal )?async event ?: port error"),
+        precedence=CAUSE + 20,
+        found_by="mpi_preflight",
+        source="NCCL, src/transport/net_ib, and libibverbs, ibv_event_type_str",
+    ),
+    entry(
+        "ib-gid-unreachable",
+        "NCCL cannot set up the RDMA connection[: {reason}], because the GIDs of the two ends do not reach each other.",
+        "Compare NCCL_IB_GID_INDEX with show_gids on both hosts (RoCE), and let their addresses reach each other."
+        " Name the devices of one network in NCCL_IB_HCA.",
+        signature(
+            "Call to ibv_modify_qp failed",
+            r"Call to ibv_modify_qp failed with (?:error )?(?:\d+ )?(?P<reason>Connection timed out|Invalid argument|No data available"
+            r"|Network is unreachable|No route to host)",
+        ),
+        source="NCCL, src/misc/ibvwrap.cc",
+    ),
+    entry(
+        "ib-device-refused",
+        "NCCL cannot open the RDMA device.",
+        "Give the container /dev/infiniband, or the resource of its device plugin (worker_pods_resources).",
+        signature("Call to ibv_open_device failed"),
+        signature("Unable to open device", r"NET/IB ?: Unable to open device"),
+        source="NCCL, src/misc/ibvwrap.cc and src/transport/net_ib",
+    ),
+    entry(
+        "rdma-device-missing",
+        "The host has no RDMA device that NCCL_IB_HCA names[: {devices}].",
+        "Correct NCCL_IB_HCA, or find out why the device is missing: ibv_devinfo, the driver, the device plugin.",
+        found_by="mpi_preflight",
+    ),
+    entry(
+        "rdma-gid-missing",
+        "The GID index[ {index}] (NCCL_IB_GID_INDEX) is empty[ on {port}].",
+        "Set NCCL_IB_GID_INDEX to an index that show_gids lists, or unset it: NCCL 2.21 and later choose one"
+        " themselves.",
+        found_by="mpi_preflight",
+    ),
+    entry(
+        "gdr-unavailable",
+        "The RDMA device cannot register the GPU's memory.",
+        "Load nvidia_peermem on the host, or use a driver with DMA-BUF. NCCL_NET_GDR_LEVEL=LOC works without, but"
+        " slower.",
+        signature(
+            "Call to ibv_reg",
+            r"Call to ibv_reg_\w+ failed with error (?:Bad address|Operation not supported|Invalid argument)",
+        ),
+        source="NCCL, src/misc/ibvwrap.cc",
+    ),
+    entry(
+        "nvls-failed",
+        "NCCL cannot set up NVLink SHARP.",
+        "Check that the fabric manager runs and the partition is complete; or set NCCL_NVLS_ENABLE=0.",
+        signature("NVLink SHARP", r"Failed to bind NVLink SHARP"),
+        signature("Cuda failure", r"transport/nvls\S+ NCCL WARN Cuda failure"),
+        source="NCCL, src/transport/nvls.cc",
+    ),
+    entry(
+        "nccl-remote-error",
+        "A rank on this host ended while other ranks were connected to it.",
+        "Read what that rank, or its host, printed before.",
+        signature("Connection closed by remote peer", r"Connection closed by remote peer (?P<host>[^\s<]+)<"),
+        signature("Call to recv from", r"Call to recv from (?P<host>[^\s<]+)<\d+> failed ?:"),
+        signature("Call to send to", r"Call to send to (?P<host>[^\s<]+)<\d+> failed ?:"),
+        signature("remote process exited or there was a network error"),
+        signature("ncclRemoteError"),
+        precedence=ECHO + 10,
+        statuses=(3,),
+    ),
+    entry(
+        "nccl-system-error",
+        "A system call failed in NCCL, and the output does not say which one.",
+        "Run it again with NCCL_DEBUG=WARN.",
+        signature("unhandled system error"),
+        signature("ncclSystemError"),
+        precedence=ECHO + 20,
+        statuses=(3,),
+    ),
+    entry(
+        "nccl-cuda-error",
+        "A CUDA call failed in NCCL, and the output does not say which one. Often another program has the GPU's"
+        " memory.",
+        "Run nvidia-smi on the host to find other programs, and run the test again with NCCL_DEBUG=WARN. Check that"
+        " NCCL fits the driver and the GPU.",
+        signature("unhandled cuda error"),
+        signature("ncclUnhandledCudaError"),
+        precedence=ECHO + 20,
+        statuses=(3,),
+    ),
+    entry(
+        "nccl-invalid-usage",
+        "NCCL got a call or a setting that it does not allow.",
+        "Run it again with NCCL_DEBUG=WARN, and check the NCCL_* variables.",
+        signature("failure", r"NCCL failure .*'invalid (?:usage|argument)"),
+        signature("ncclInvalidUsage"),
+        signature("ncclInvalidArgument"),
+        precedence=ECHO + 20,
+        statuses=(3,),
+        source="NCCL, src/init.cc (ncclGetErrorString), and nccl-tests, src/common.h",
+    ),
+    entry(
+        "nccl-internal-error",
+        "NCCL failed internally and gives no reason. Often a rank on another host has ended.",
+        "Run it again with NCCL_DEBUG=INFO; compare NCCL's version and NCCL_SOCKET_IFNAME on all hosts.",
+        signature("internal error - please report this issue to the NCCL developers"),
+        signature("failure", r"NCCL failure .*'internal error"),
+        signature("ncclInternalError"),
+        precedence=ECHO + 30,
+        statuses=(3,),
+    ),
+    entry(
+        "test-timeout",
+        "nccl-tests waited [{seconds} s|too long] for a collective (-T).",
+        "Find the rank that does not take part: run the hosts in pairs, with NCCL_DEBUG=INFO.",
+        signature("Test timeout", r"(?P<host>[\w.-]+): Test timeout \((?P<seconds>\d+)s\)"),
+        precedence=ECHO + 50,
+        statuses=(4,),
+        source="nccl-tests, src/common.cu",
+    ),
+    entry(
+        "test-argument",
+        "The program does not accept [{option}|one of its arguments].",
+        "Correct nccl_benchmark_extra_args and the sizes (K, M and G are known); --help shows what this version"
+        " accepts.",
+        signature("invalid size specified for", r"invalid size specified for '(?P<option>\w+)'"),
+        signature("invalid step size specified", r"(?P<option>invalid step size) specified"),
+        signature("unrecognized option", r"(?:_perf|_perf_mpi)\S*: unrecognized option '?(?P<option>[^\s']+)"),
+        signature("invalid option", r"_perf\S*: invalid option -- '?(?P<option>\w)"),
+        signature("requires an argument", r"_perf\S*: option '?(?P<option>\S+?)'? requires an argument"),
+        signature("invalid option '?'", r"^invalid option '\?'"),
+        signature("error: ", r"_perf\S*: error: (?:argument )?(?P<option>[^:]+)"),
+        precedence=CAUSE - 10,
+        statuses=(255, 6, 2),
+    ),
+    entry(
+        "gpus-missing",
+        "The host has too few GPUs[: {count}][, {expected} are needed].",
+        "Correct slots, -g and -t. In a container, check worker_pods_gpus and NVIDIA_VISIBLE_DEVICES; nvidia-smi -L"
+        " lists the GPUs.",
+        signature(
+            "Invalid number of GPUs",
+            r"Invalid number of GPUs: (?P<expected>\d+) requested but only (?P<count>\d+) were found",
+        ),
+        signature("invalid device ordinal"),
+        statuses=(2, 5),
+        found_by="mpi_preflight",
+    ),
+    entry(
+        "wrong-values",
+        "The collective delivered wrong values.",
+        "Run the test on each host alone, then on pairs, to find the machine or link that corrupts data. Check its"
+        " GPUs for ECC and Xid errors.",
+        signature("Out of bounds values", r"Out of bounds values : [1-9]\d* FAILED"),
+        statuses=(1, 7),
+    ),
+    entry(
+        "average-below-minimum",
+        "The average bus bandwidth is below 0.9 times NCCL_TESTS_MIN_BW.",
+        "Compare the rows with those of an earlier run to see which sizes are slow.",
+        signature("Avg bus bandwidth", r"Avg bus bandwidth\s+: \S+ FAILED"),
+        precedence=EFFECT,
+        statuses=(1, 7),
+        source="nccl-tests, src/util.cu",
+    ),
+    *(
+        entry(identity, cause, cure, precedence=EFFECT, found_by="nccl_result, by its thresholds and assertions")
+        for identity, cause, cure in (
+            ("limit-missed", "[{message}|A value is beyond its limit].", _SLOW),
+            (
+                "bandwidth-dip",
+                "[{message}|The bandwidth of a size is lower than that of smaller and larger sizes].",
+                _SLOW,
+            ),
+            ("latency-cliff", "[{message}|The time jumps from one size to the next].", _SLOW),
+            (
+                "assertion-failed",
+                "[{message}|An assertion does not hold].",
+                "Check the value that the assertion names.",
+            ),
+        )
+    ),
+    entry(
+        "bitwise-mismatch",
+        "The collective did not deliver the same bits each time.",
+        "Set NCCL_ALGO and NCCL_PROTO: floating point sums may depend on the algorithm that NCCL chose. If the bits"
+        " still differ, find the machine or link that corrupts data.",
+        found_by=_PARSER,
+    ),
+    entry(
+        "mpi-missing",
+        "The program was built without MPI, or with another MPI than mpirun's[; separate runs: {runs}, on {hosts}][; expected: one run"
+        " of {ranks} ranks].",
+        "Build nccl-tests with MPI=1 and MPI_HOME set to the Open MPI that mpirun is of, and use the mpirun that"
+        " belongs to it (gpufabric_mpi_prefix).",
+        found_by=_PARSER,
+    ),
+    entry(
+        "separate-runs",
+        "[{count} tests|Tests] with the same settings ran alone, each on one [of {hosts} hosts|host].",
+        "Build nccl-tests with MPI=1 if mpirun started these tests as one: the program was built without MPI.",
+        severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
+        "hosts-differ",
+        "[{present} of {wanted} hosts took part|The hosts that took part are not those that were expected][: all {count} ranks ran on"
+        " {only}][; missing: {missing}][; not expected: {unexpected}].",
+        "Check that mpirun gets the hostfile, that each host is in it with its slots, and that no two hosts have the"
+        " same name. The numbers are not those of the expected hosts.",
+        found_by=_PARSER,
+    ),
+    entry(
+        "ranks-differ",
+        "[{count} ranks took part, {ranks} were expected|The number of ranks that took part is not the expected one].",
+        "Compare the slots of the hostfile and the number of processes with the program's options -t and -g.",
+        found_by=_PARSER,
+    ),
+    entry(
+        "ranks-unknown",
+        "The output shows none of [the {ranks} expected|the] ranks.",
+        "Read the output and the error output of the run: it ended before the program listed its devices.",
+        precedence=ECHO,
+        found_by=_PARSER,
+    ),
+    entry(
+        "ranks-lost",
+        "The list of ranks has gaps[: {count} are listed, the highest is {highest}].",
+        "Read the program's own output, not an excerpt: the counts of hosts and ranks are too low.",
+        severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
+        "errors-reported",
+        "The program's summary reports an error of NCCL.",
+        "Run it again with NCCL_DEBUG=WARN.",
+        severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
+        "rows-lost",
+        "Some rows of the table are torn, and the result leaves them out[: {count}].",
+        "Keep NCCL's log out of the program's output: set NCCL_DEBUG_FILE, or NCCL_DEBUG to VERSION or WARN. If the"
+        " output ends early, its last row is torn, too.",
+        severity="warning",
+        precedence=EFFECT,
+        found_by=_PARSER,
+    ),
+    entry(
+        "rows-elided",
+        "The table was abridged: dots replace some of its rows.",
+        "Read the program's own output, not an excerpt of it.",
+        severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
+        "output-cut",
+        "The output ends before the program's summary.",
+        "Read the end of the output and the error output: the program failed, or was ended, before it was done.",
+        severity="warning",
+        precedence=EFFECT,
+        found_by=_PARSER,
+    ),
+    entry(
+        "average-differs",
+        "The printed average is not the mean of the rows, so rows are missing or changed.",
+        "Read the program's own output, not an excerpt of it.",
+        severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
+        "output-unread",
+        "The program ended well, but its output holds no result that can be read.",
+        "Read the output[, in {path}], and check that the program is one of nccl-tests.",
+        found_by=_PARSER,
+    ),
+)

@@ -1,0 +1,101 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Causes: what workers lack, or have differently, that are to run a benchmark together."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry import entry
+
+_FOUND_BY = "the role nccl_benchmark"
+_SEARCH = "the role isolate"
+
+ENTRIES = (
+    entry(
+        "mpi-unusable",
+        "[{reason}|The host has no mpirun that can start programs].",
+        "Install Open MPI 4 or 5 (Debian, Ubuntu: apt-get install openmpi-bin; RHEL and its kin: dnf install"
+        " openmpi), or set gpufabric_mpi_prefix to the directory that holds its bin/mpirun.",
+        found_by=_FOUND_BY,
+    ),
+    entry(
+        "benchmark-missing",
+        "The host has no [{programs}|program of nccl-tests], which the backend nccl needs.",
+        "Install nccl-tests on the host and set nccl_benchmark_dir to its directory, or leave nccl_benchmark_backend"
+        " at auto or cpu.",
+        found_by=_FOUND_BY,
+    ),
+    entry(
+        "python-differs",
+        "Python is [{there}, and on the first worker {here}|not the same as on the first worker], but the cpu"
+        " backend needs the same on all.",
+        "Set ansible_python_interpreter to one that all workers have.",
+        found_by=_FOUND_BY,
+    ),
+    entry(
+        "control-address-missing",
+        "No interface of the host has the address[ {address}] that its sshd listens on.",
+        "Run the play again if the address has changed since the start, or set gpufabric_control_interface.",
+        found_by=_FOUND_BY,
+    ),
+    entry(
+        "control-network-differs",
+        "The workers share neither the name of the control interface nor its subnet[: here {interface} {subnet}].",
+        "Give the interfaces one name, or the workers addresses of one subnet, and set gpufabric_control_interface"
+        " or gpufabric_control_subnet.",
+        found_by=_FOUND_BY,
+    ),
+    entry(
+        "data-interface-unset",
+        "gpufabric_data_interface is set for other workers, but not for this one.",
+        "Set gpufabric_data_interface for all workers, or gpufabric_data_subnet.",
+        found_by=_FOUND_BY,
+    ),
+    entry(
+        "data-interface-differs",
+        "The name of the data interface differs between workers[: here {interface}]. A dedicated launcher needs one"
+        " name.",
+        "Give the interfaces one name, and set gpufabric_data_interface to it.",
+        found_by=_FOUND_BY,
+    ),
+    entry(
+        "node-slow-inside",
+        "The node is slow, or fails, when it runs alone.",
+        "Check its GPUs, NVLink, PCIe, clocks and CPU; the playbook diagnose checks some of them.",
+        found_by=_SEARCH,
+    ),
+    entry(
+        "node-slow-between",
+        "The node is slow together with others, but fast alone.",
+        "Check its network cards, cables and switch ports.",
+        found_by=_SEARCH,
+    ),
+    entry(
+        "node-slow",
+        "The node is slow together with others; it has not run alone.",
+        "Check its network and the machine itself.",
+        found_by=_SEARCH,
+    ),
+    entry(
+        "node-suspect",
+        "The node is slow together with nodes that may be the reason, or has not run with a good node.",
+        "Repair the bad nodes and search again. If nearly all nodes are slow, set isolate_limit.",
+        severity="warning",
+        found_by=_SEARCH,
+    ),
+    entry(
+        "node-unreachable",
+        "Nothing runs on the node.",
+        "Check that the node is up and accepts logins; the playbook diagnose names the obstacle.",
+        found_by=_SEARCH,
+    ),
+    entry(
+        "path-slow",
+        "The path between [{ends}|two nodes] is slow, although both nodes are fast with others.",
+        "Check the switches and cables between them, and how traffic is spread over them.",
+        found_by=_SEARCH,
+    ),
+)

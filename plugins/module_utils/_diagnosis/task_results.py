@@ -1,0 +1,77 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Problems from the results of tasks that failed because a cluster or one of its pods refused them or did not answer."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
+
+Entry = t.Mapping[str, t.Any]
+
+#: The keys of a task's result that hold messages of the cluster or of kubectl.
+_TEXTS = ("msg", "module_stderr", "stderr", "module_stdout", "stdout")
+#: Causes on the way to the cluster: they belong to no pod.
+_OF_NO_HOST = (
+    "kube-certificate",
+    "kube-config",
+    "kube-namespace",
+    "kube-token-expired",
+    "kube-unreachable",
+    "kubectl-missing",
+)
+
+
+def answer_of(text: str) -> str:
+    """The message of the API server in the text of a client's exception, without its headers and traceback."""
+    body = re.search(r"^HTTP response body: (\{.*\})$", text, re.MULTILINE)
+    if body:
+        try:
+            return str(json.loads(body.group(1))["message"])
+        except (ValueError, KeyError):
+            pass
+    return text.partition("Original traceback")[0].strip()
+
+
+def problems_from_result(result: Entry, host: str | None = None) -> list[dict[str, t.Any]]:
+    """The problems that a failed task's result holds, or else those that its texts show; possibly none.
+
+    ``host``: the inventory name of the host that the result belongs to; None if it belongs to no single host.
+    """
+    if result.get("problems"):
+        return [entry if host is None else {**entry, "host": host} for entry in result["problems"]]
+    # As JSON inside of a text has them.
+    lines = [line.replace('\\"', '"') for name in _TEXTS for line in str(result.get(name) or "").splitlines()]
+    found = [item.as_dict() for item in diagnose([Source("kubernetes", lines, host)], None)]
+    return [{**entry, "host": None} if entry["id"] in _OF_NO_HOST else entry for entry in found]
+
+
+def problems_by_host(results: t.Mapping[str, t.Mapping[str, Entry]]) -> dict[str, list[dict[str, t.Any]]]:
+    """The problems of each host on which a task failed, or that the task could not reach. Other hosts are left out.
+
+    ``results``: what each task returned, by what it was to do ("to run a private sshd") and by host.
+    """
+    found: dict[str, list[dict[str, t.Any]]] = {}
+    for step, by_host in results.items():
+        for host, result in by_host.items():
+            own = found.setdefault(host, [])
+            own += [entry for entry in _step_problems(result, host, step) if entry not in own]
+    return {host: problems for host, problems in found.items() if problems}
+
+
+def _step_problems(result: Entry, host: str, step: str) -> list[dict[str, t.Any]]:
+    text = str(result.get("msg", "")).strip()
+    # A connection that was open already hangs when a firewall cuts it off.
+    if result.get("unreachable") or result.get("timedout"):
+        return [problem("host-unreachable", host, text).as_dict()]
+    if result.get("failed"):
+        return problems_from_result(result, host) or [problem("step-failed", host, "", step=step, text=text).as_dict()]
+    return []

@@ -1,0 +1,570 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""A benchmark as a Kubeflow MPIJob: its objects, what its launcher printed, and what became of it.
+
+What the operator adds to the objects is in its source: github.com/kubeflow/mpi-operator,
+pkg/controller/mpi_job_controller.go. Jobs, pods and events are dicts as the Kubernetes API gives them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    check_settings,
+    complete_results,
+    program_arguments,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
+    ROLE_LABEL,
+    labels,
+    object_name,
+    selector,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template import (
+    check_pod_settings,
+    literal,
+    make_container,
+    make_template,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import is_ready, pod_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import Launch, common_options, pod_environment
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import telling_lines
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import BENCHMARK_DIRECTORIES, MPI_PREFIXES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import check_environment_names
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import (
+    FORWARDED_ENVIRONMENT,
+    SSH_POLICY,
+    SSHD_POLICY,
+    SSHD_POLICY_9_8,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+
+Object = t.Mapping[str, t.Any]
+
+API_VERSION = "kubeflow.org/v2beta1"
+
+#: What a user must be let do, as (group, resource, verbs).
+TO_SUBMIT = (
+    ("kubeflow.org", "mpijobs", ("get", "list", "create", "patch", "delete")),
+    ("", "configmaps", ("get", "list", "create", "patch", "delete")),
+    ("", "pods", ("get", "list")),
+    ("", "pods/log", ("get",)),
+)
+
+LOG_NAME = "launcher.log"
+
+_FILES = "/gpufabric"
+_PROGRAM = f"{_FILES}/mpijob-pod"
+_RUN = "/run/gpufabric"
+_MOUNTS = (
+    {"name": "gpufabric-files", "mountPath": _FILES, "readOnly": True},
+    {"name": "gpufabric-run", "mountPath": _RUN},
+)
+_MARK = "gpufabric-mpijob: "
+_PYTHON = "/usr/bin/python3"
+# coreutils' timeout, and what the shell makes of its last resort, SIGKILL.
+_TIMED_OUT = (124, 137)
+_END = re.compile(r"\S+ (\d{1,3}) (\d{1,9})\Z")
+_WORKER = re.compile(r"worker (\S+) is (\S+), \d+ slots\Z")
+_REFUSAL = re.compile(r"worker (\S+) at (\S+): (.*)\Z")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[str, t.Any]:
+    """A run's MPIJob: its ``objects``, ``name``, ``namespace``, ``selector``, ``workers``, ``ranks``, ``points``, ``needs``.
+
+    ``settings``: the role's variables without their prefix, those of the role nccl_benchmark below ``benchmark``.
+    ``files``: the texts that the pods need, by name: ``mpijob-pod`` and ``cpu_perf.py``. Raises OptionError.
+    """
+    _check(settings)
+    name = object_name(run_id)
+    benchmark = settings["benchmark"]
+    backend = choose_backend(benchmark["backend"], settings["gpus"])
+    texts = {"mpijob-pod": files["mpijob-pod"], **_ssh_files()}
+    if backend == "cpu":
+        texts["cpu_perf.py"] = files["cpu_perf.py"]
+    metadata = {"namespace": settings["namespace"], "labels": {**settings["labels"], **labels(run_id)}}
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        # The operator has one of its own that is called NAME-config.
+        "metadata": {"name": f"{name}-files", **metadata},
+        "data": texts,
+    }
+    job = {
+        "apiVersion": API_VERSION,
+        "kind": "MPIJob",
+        "metadata": {"name": name, **metadata},
+        "spec": _job_spec(name, run_id, backend, settings),
+    }
+    workers = [f"{name}-worker-{index}" for index in range(settings["replicas"])]
+    return {
+        "name": name,
+        "namespace": settings["namespace"],
+        "selector": selector(run_id),
+        "backend": backend,
+        "objects": [config, job],
+        "workers": workers,
+        # A pod on the network of its node has the node's name.
+        "host_names": len(workers) if settings["host_network"] else workers,
+        "ranks": len(workers) * settings["slots"],
+        "points": [_point(collective, backend, benchmark) for collective in benchmark["collectives"]],
+        "needs": [list(need) for need in TO_SUBMIT],
+    }
+
+
+def choose_backend(wanted: str, gpus: int) -> str:
+    """``nccl`` or ``cpu``; ``auto`` goes by whether workers have GPUs. Raises OptionError."""
+    if wanted == "nccl" and not gpus:
+        raise OptionError("mpijob_gpus", gpus, "1 or more with nccl_benchmark_backend nccl")
+    if wanted == "auto":
+        return "nccl" if gpus else "cpu"
+    return wanted
+
+
+def _check(settings: Object) -> None:
+    check_settings(settings["benchmark"])
+    if not settings["image"]:
+        raise OptionError(
+            "mpijob_image", settings["image"], "an image with bash, OpenSSH, Open MPI and nccl-tests, for all pods"
+        )
+    least = {"replicas": 1, "slots": 1, "gpus": 0, "timeout": 1, "start_timeout": 1}
+    check_pod_settings("mpijob", settings, least)
+    if settings["ssh_port"] is not None and not 1 <= settings["ssh_port"] <= 65535:
+        raise OptionError("mpijob_ssh_port", settings["ssh_port"], "1 to 65535")
+    for name in settings["benchmark"]["env"]:
+        if not _VARIABLE.match(name):
+            raise OptionError("nccl_benchmark_env", name, "names of environment variables")
+    check_environment_names("nccl_benchmark_forward_env", settings["benchmark"]["forward_env"])
+
+
+def _job_spec(name: str, run_id: str, backend: str, settings: Object) -> dict[str, t.Any]:
+    launch = Launch(
+        mpirun="mpirun",
+        prefix="/usr",
+        hostfile=f"{_RUN}/hostfile",
+        ranks=settings["replicas"] * settings["slots"],
+        ranks_per_node=None,
+        agent=("ssh", "-F", f"{_RUN}/ssh/config"),
+        control=settings["control_interface"],
+        data_interface=settings["data_interface"],
+        # Ranks that wait would keep the others off the CPUs where pods share these.
+        mca={
+            **({"mpi_yield_when_idle": "1"} if backend == "cpu" else {}),
+            **{key: str(value) for key, value in settings["benchmark"]["mca"].items()},
+        },
+    )
+    policy: dict[str, t.Any] = {
+        "cleanPodPolicy": settings["clean_pod_policy"],
+        "backoffLimit": 0,
+        # A job whose controller is gone ends by itself, but not before the role has had its say.
+        "activeDeadlineSeconds": settings["timeout"] + 300,
+    }
+    if settings["ttl"] is not None:
+        policy["ttlSecondsAfterFinished"] = settings["ttl"]
+    launcher = _template(name, run_id, settings, _launcher_container(backend, settings, launch), works=False)
+    worker = _template(name, run_id, settings, _worker_container(settings), works=True)
+    return {
+        "slotsPerWorker": settings["slots"],
+        "sshAuthMountPath": settings["ssh_auth_mount_path"],
+        "mpiImplementation": "OpenMPI",
+        "launcherCreationPolicy": settings["launcher_creation_policy"],
+        "runPolicy": policy,
+        "mpiReplicaSpecs": {
+            "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": launcher},
+            "Worker": {"replicas": settings["replicas"], "restartPolicy": "Never", "template": worker},
+        },
+    }
+
+
+def _ssh_files() -> dict[str, str]:
+    """What the pods' sshd and ssh keep to; ``mpijob-pod`` adds what is known in the pod alone."""
+    sent = [f"AcceptEnv {name}" for name in FORWARDED_ENVIRONMENT]
+    return {
+        "sshd_config": "".join(f"{line}\n" for line in [*SSHD_POLICY, *sent]),
+        "sshd_config-9.8": f"{SSHD_POLICY_9_8}\n",
+        "ssh_config": "".join(f"{line}\n" for line in [*SSH_POLICY, f"SendEnv {' '.join(FORWARDED_ENVIRONMENT)}"]),
+    }
+
+
+def _template(
+    name: str, run_id: str, settings: Object, container: dict[str, t.Any], *, works: bool
+) -> dict[str, t.Any]:
+    # Names that the operator does not take for volumes of its own.
+    volumes = [
+        {"name": "gpufabric-files", "configMap": {"name": f"{name}-files", "defaultMode": 0o555}},
+        {"name": "gpufabric-run", "emptyDir": {"medium": "Memory"}},
+    ]
+    # The operator sets the subdomain too, to the name of its Service, which is the job's or the job's with -worker.
+    spec = {"subdomain": name, "enableServiceLinks": False}
+    return make_template(run_id, settings, container, volumes, spec, works=works)
+
+
+def _launcher_container(backend: str, settings: Object, launch: Launch) -> dict[str, t.Any]:
+    benchmark = settings["benchmark"]
+    own = {
+        "MPI_HOSTFILE": "/etc/mpi/hostfile",
+        "MPI_DNS_WAIT_SECONDS": settings["dns_timeout"],
+        "MPI_DNS_WAIT_INTERVAL": settings["dns_interval"],
+        "REWRITE_MPI_HOSTFILE_FQDN": str(settings["rewrite_fqdn"]).lower(),
+        "GPUFABRIC_CLUSTER_DOMAIN": settings["cluster_domain"],
+        "GPUFABRIC_WORKERS": settings["replicas"],
+        "GPUFABRIC_SSH_AUTH": settings["ssh_auth_mount_path"],
+        "GPUFABRIC_SSH_PORT": _ssh_port(settings) or "",
+        "GPUFABRIC_SSH_WAIT_SECONDS": settings["dns_timeout"],
+        "GPUFABRIC_PINNED": str(_own_sshd(settings)).lower(),
+        "GPUFABRIC_FORWARD_ENV": " ".join([*benchmark["forward_env"], *benchmark["env"]]),
+        "GPUFABRIC_MPI_PREFIX": settings["mpi_prefix"] or "",
+        "GPUFABRIC_MPI_PREFIXES": " ".join(MPI_PREFIXES),
+        "GPUFABRIC_BENCHMARK_DIR": benchmark["dir"] or "",
+        "GPUFABRIC_BENCHMARK_DIRS": " ".join(BENCHMARK_DIRECTORIES),
+        "GPUFABRIC_BACKEND": backend,
+        "GPUFABRIC_PYTHON": settings["python_interpreter"],
+        "GPUFABRIC_COLLECTIVES": " ".join(benchmark["collectives"]),
+        "GPUFABRIC_POINT_TIMEOUT": benchmark["timeout"],
+    }
+    variables = {**own, **pod_environment(launch), **settings["env"], **benchmark["env"]}
+    container = make_container("launcher", settings, variables, _MOUNTS, works=False)
+    arguments = [*common_options(launch), "--", *program_arguments(benchmark)]
+    container["command"] = ["bash", _PROGRAM, "launcher", *map(literal, arguments)]
+    return container
+
+
+def _worker_container(settings: Object) -> dict[str, t.Any]:
+    own = {
+        # As the entry point of containers/worker takes it.
+        "START_SSHD": "true",
+        "SSHD_PORT": _ssh_port(settings) or "",
+        "SSH_AUTH_DIR": settings["ssh_auth_mount_path"],
+        "GPUFABRIC_SSH_AUTH": settings["ssh_auth_mount_path"],
+        "GPUFABRIC_SSH_PORT": _ssh_port(settings) or "",
+    }
+    variables = {**own, **settings["env"], **settings["benchmark"]["env"]}
+    container = make_container("worker", settings, variables, _MOUNTS)
+    if _own_sshd(settings):
+        container["command"] = ["bash", _PROGRAM, "worker"]
+    elif settings["command"]:
+        container["command"] = list(settings["command"])
+    elif settings["worker_mode"] == "image":
+        container["args"] = ["shell"]
+    port = _ssh_port(settings)
+    if port:
+        # Ready is who takes part: names resolve from then on.
+        container["readinessProbe"] = {"tcpSocket": {"port": port}, "periodSeconds": 2}
+    return container
+
+
+def _ssh_port(settings: Object) -> int | None:
+    """None: the one that the image's ssh configuration says."""
+    if settings["ssh_port"] is not None:
+        return settings["ssh_port"]
+    return 2222 if _own_sshd(settings) or (settings["worker_mode"] == "image" and not settings["command"]) else None
+
+
+def _own_sshd(settings: Object) -> bool:
+    """Whether the workers' sshd is the role's: its host key is then the job's own."""
+    return settings["worker_mode"] == "script" and not settings["command"]
+
+
+def _point(collective: str, backend: str, benchmark: Object) -> dict[str, t.Any]:
+    program = [f"{_FILES}/cpu_perf.py", collective] if backend == "cpu" else [f"{collective}_perf"]
+    return {"name": collective, "argv": [*program, *program_arguments(benchmark)], "env": dict(benchmark["env"])}
+
+
+def adopted_peers(
+    hosts: t.Sequence[t.Mapping[str, t.Any]], names: t.Collection[str], run_dir: str
+) -> list[dict[str, t.Any]]:
+    """The workers of a job that is adopted, as the role nccl_benchmark takes its peers.
+
+    ``hosts``: of the job's hostfile, as mpi_hostfile returned them. ``names``: of its worker pods. Raises OptionError.
+    """
+    peers = []
+    for host in hosts:
+        # A pod's name in the DNS begins with that of the pod.
+        name = host["name"].partition(".")[0]
+        if name not in names:
+            raise OptionError("hostfile", host["name"], f"the job's workers: {', '.join(names)}")
+        peers.append({"name": name, "address": host["address"], "slots": host["slots"], "run_dir": run_dir})
+    return peers
+
+
+@dataclasses.dataclass
+class Printed:
+    """What a launcher printed. ``failure``: the stage that failed and its text; ``points``: by collective; ``addresses``: the
+    workers by their addresses.
+    """
+
+    stage: str = ""
+    failure: tuple[str, str] | None = None
+    said: list[str] = dataclasses.field(default_factory=list)
+    addresses: dict[str, str] = dataclasses.field(default_factory=dict)
+    points: dict[str, dict[str, t.Any]] = dataclasses.field(default_factory=dict)
+
+
+def parse_log(text: str) -> Printed:
+    """Cut a launcher's log into its stages and points.
+
+    A point has ``lines``, and from its end on ``exit_status`` and ``seconds``.
+    """
+    printed = Printed()
+    point: dict[str, t.Any] | None = None
+    for line in text.splitlines():
+        if not line.startswith(_MARK):
+            if point is not None:
+                point["lines"].append(line)
+            continue
+        word, _space, rest = line[len(_MARK) :].partition(" ")
+        if word == "stage":
+            printed.stage = rest
+        elif word == "failed":
+            stage, _space, reason = rest.partition(" ")
+            printed.failure = (stage, reason)
+        elif word == "begin":
+            point = printed.points[rest] = {"lines": [], "exit_status": None, "seconds": None}
+        elif word == "end":
+            match = _END.match(rest)
+            if match and point is not None:
+                point.update(exit_status=int(match.group(1)), seconds=float(match.group(2)))
+            point = None
+        else:
+            said = line[len(_MARK) :]
+            match = _WORKER.match(said)
+            if match:
+                printed.addresses[match.group(2)] = match.group(1)
+            printed.said.append(said)
+    return printed
+
+
+def condition_of(job: Object | None, kind: str) -> Object | None:
+    """A condition of an MPIJob that holds, such as ``Running``, ``Succeeded``, ``Failed``."""
+    conditions = ((job or {}).get("status") or {}).get("conditions") or ()
+    return next((item for item in conditions if item["type"] == kind and item["status"] == "True"), None)
+
+
+def is_finished(job: Object | None) -> bool:
+    """Whether a job has come to an end."""
+    return bool(condition_of(job, "Succeeded") or condition_of(job, "Failed"))
+
+
+def is_idle(job: Object | None) -> bool:
+    """Whether no operator has taken note of a job."""
+    return not ((job or {}).get("status") or {}).get("conditions")
+
+
+def with_role(pods: t.Iterable[Object], role: str) -> list[Object]:
+    """The pods of a job with a role: ``launcher`` or ``worker``."""
+    return [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(ROLE_LABEL) == role]
+
+
+def last_launcher(pods: t.Iterable[Object]) -> Object | None:
+    """The launcher pod that was made last."""
+    found = sorted(with_role(pods, "launcher"), key=lambda pod: pod["metadata"].get("creationTimestamp") or "")
+    return found[-1] if found else None
+
+
+def progress(job: Object | None, pods: t.Sequence[Object], workers: int) -> str:
+    """How far a job is, in words."""
+    if is_idle(job):
+        return "the MPI Operator has not taken note of the job yet"
+    ready = sum(is_ready(pod) for pod in with_role(pods, "worker"))
+    launcher = last_launcher(pods)
+    phase = "not there yet" if launcher is None else launcher["status"].get("phase", "Pending").lower()
+    return f"{ready} of {workers} workers ready, launcher {phase}"
+
+
+def job_results(plan: Object, observed: Object) -> list[dict[str, t.Any]]:
+    """A result document for each collective, also where nothing was run.
+
+    ``plan``: of plan_job. ``observed``: what mpijob_finished returned.
+    """
+    printed = parse_log(observed["launcher_log"])
+    general = job_problems(plan, observed, printed)
+    outcomes = [_outcome(plan, printed.points.get(point["name"]), general) for point in plan["points"]]
+    return complete_results(plan, {"points": outcomes})
+
+
+def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -> dict[str, t.Any]:
+    """What became of a point, as mpi_run returns it."""
+    problems = list(general)
+    results: list[dict[str, t.Any]] = []
+    unread = None
+    status, exit_status, seconds = "failed", None, None
+    if point is None:
+        if not problems:
+            problems.append(problem("run-missing", path=LOG_NAME))
+    else:
+        exit_status, seconds = point["exit_status"], point["seconds"]
+        try:
+            results = parse_results(point["lines"])
+        except GpufabricError as error:
+            unread = str(error)
+        if exit_status == 0:
+            status = "finished"
+            problems = [
+                found
+                for document in results
+                for found in listed_placement_problems(document, plan["host_names"], plan["ranks"])
+            ]
+            if unread is not None:
+                problems.append(problem("output-unread", evidence=unread))
+        elif exit_status is not None or not problems:
+            problems = [*_run_problems(plan, point), *problems]
+    return {
+        "status": status,
+        "exit_status": exit_status,
+        "duration": seconds,
+        "stdout_path": LOG_NAME,
+        "problems": [found.as_dict() for found in problems],
+        "results": results,
+        "unread": unread,
+    }
+
+
+def _run_problems(plan: Object, point: Object) -> list[Problem]:
+    said = "\n".join(telling_lines("\n".join(point["lines"])))
+    if point["exit_status"] in _TIMED_OUT:
+        return [problem("run-timeout", evidence=said, seconds=f"{point['seconds']:.0f}")]
+    status = {} if point["exit_status"] is None else {"status": point["exit_status"]}
+    found = _diagnosed(plan, point["lines"], {}, point["exit_status"])
+    return found or [problem("run-failed", evidence=said, path=LOG_NAME, **status)]
+
+
+def _diagnosed(
+    plan: Object, lines: t.Sequence[str], addresses: t.Mapping[str, str], exit_status: int | None = None
+) -> list[Problem]:
+    """The causes in what a launcher printed, empty where it tells none. ``addresses``: the workers by their addresses."""
+    names = {**{name: name for name in plan["workers"]}, **addresses}
+    found = diagnose([Source("launcher", lines, name=LOG_NAME)], exit_status, Facts(names))
+    return [item for item in found if item.id != "unknown"]
+
+
+def job_problems(plan: Object, observed: Object, printed: Printed) -> list[Problem]:
+    """Why a job did not do what it was to do, the first cause first; empty where it did.
+
+    ``observed``: ``job``, ``pods``, ``events``, ``logs`` (last lines by pod), ``launcher_log``, ``waited`` (seconds),
+    ``given_up`` (bool): the time was over.
+    """
+    job, pods, seconds = observed["job"], observed["pods"], f"{observed['waited']:.0f}"
+    if condition_of(job, "Succeeded"):
+        return []
+    if job is None:
+        return [problem("mpijob-deleted")]
+    if condition_of(job, "Suspended") or (job.get("spec") or {}).get("runPolicy", {}).get("suspend"):
+        # It has no pods meanwhile.
+        return [problem("mpijob-suspended")]
+    if is_idle(job):
+        return [problem("operator-idle", seconds=seconds)]
+    problems = _pod_problems(plan, observed)
+    launcher = last_launcher(pods)
+    if printed.failure is not None:
+        blamed = {item.host for item in problems}
+        # Names of pods that are not ready do not resolve, and these are told already.
+        problems += [] if blamed and blamed >= _unresolved(printed) else _stage_problems(plan, observed, printed)
+    elif launcher is not None and launcher["status"].get("phase") == "Failed" and not printed.points:
+        problems.append(_launcher_problem(plan, launcher, observed["launcher_log"]))
+    if observed["given_up"] and not problems:
+        said = progress(job, pods, len(plan["workers"]))
+        stage = {"stage": printed.stage} if printed.stage else {}
+        problems.append(problem("mpijob-timeout", evidence=said, seconds=seconds, **stage))
+    failed = condition_of(job, "Failed")
+    if failed and ((not problems and not printed.points) or failed.get("reason") == "MPIJobEvicted"):
+        said = f"{failed.get('reason')}: {failed.get('message') or ''}".rstrip(": ")
+        problems.append(problem("mpijob-failed", evidence=said, reason=said.rstrip(".")))
+    return problems
+
+
+def _pod_problems(plan: Object, observed: Object) -> list[Problem]:
+    """Of pods that are not as they should be; a launcher that has run is told of elsewhere."""
+    pods = [
+        pod
+        for pod in observed["pods"]
+        if pod["metadata"]["name"] in plan["workers"] or pod["status"].get("phase") == "Pending"
+    ]
+    # After its end an operator may remove workers.
+    absent = not is_finished(observed["job"]) and len(with_role(pods, "worker")) < len(plan["workers"])
+    missing = [plan["name"]] if absent else []
+    return pod_problems(pods, observed["events"], observed["logs"], missing, "mpijob_")
+
+
+def _launcher_problem(plan: Object, pod: Object, log: str) -> Problem:
+    name = pod["metadata"]["name"]
+    ended = next(
+        (
+            status["state"]["terminated"]
+            for status in pod["status"].get("containerStatuses") or ()
+            if "terminated" in (status.get("state") or {})
+        ),
+        {},
+    )
+    if not ended or ended.get("reason") in ("OOMKilled", "StartError", "ContainerCannotRun"):
+        return pod_problems([pod], [], {name: log}, prefix="mpijob_")[0]
+    reason = ended.get("reason")
+    outcome = f"exit status {ended['exitCode']}" + (f" ({reason})" if reason not in (None, "Error") else "")
+    said = "\n".join(telling_lines(log)) or ended.get("message") or ""
+    return problem("launcher-failed", name, said, outcome=outcome)
+
+
+def _worker_problems(plan: Object, said: str) -> list[Problem]:
+    """What ssh, or a shell, said to the launcher of a worker."""
+    match = _REFUSAL.match(said)
+    if match is None:
+        return []
+    worker, address, reason = match.groups()
+    found = _diagnosed(plan, [reason], {address: worker}) or [problem("ssh-failed", evidence=reason)]
+    return [dataclasses.replace(item, host=worker) for item in found]
+
+
+def _pods_of(text: str) -> list[str]:
+    """The pods that names in the DNS are of."""
+    return [name.partition(".")[0] for name in text.split()]
+
+
+def _unresolved(printed: Printed) -> set[str]:
+    """The workers whose names did not resolve; one that is nobody's where the launcher failed with something else."""
+    stage, text = printed.failure or ("", "")
+    return set(_pods_of(text)) if stage == "names" else {""}
+
+
+def _stage_problems(plan: Object, observed: Object, printed: Printed) -> list[Problem]:
+    stage, text = printed.failure or ("", "")
+    said = "\n".join(telling_lines(observed["launcher_log"]))
+    names = _pods_of(text) if stage in ("names", "ssh") else []
+    listed = listing(names, 5)
+    some = f"{len(names)} of {len(plan['workers'])}"
+    host = names[0] if len(names) == 1 else None
+    if stage == "names":
+        # Hostfile, resolv.conf and hosts, as the launcher has printed them.
+        evidence = f"{listed}\n{_after(observed['launcher_log'], '--- ')}"
+        return [problem("names-unresolved", host, evidence, some=some, service=plan["name"])]
+    lines = [line for line in observed["launcher_log"].splitlines() if not line.startswith(_MARK)]
+    by_worker = [found for line in printed.said for found in _worker_problems(plan, line)]
+    if stage == "ssh":
+        return by_worker or [problem("ssh-failed", host, listed, some=some)]
+    if stage == "hosts":
+        return [problem("hosts-differ", evidence=f"{text}\n{said}".rstrip())]
+    if stage == "mpirun":
+        return (
+            by_worker
+            or _diagnosed(plan, lines, printed.addresses)
+            or [problem("mpirun-failed", evidence=said, reason=text)]
+        )
+    return [problem(f"launcher-{stage}", evidence=said, reason=text)]
+
+
+def _after(text: str, mark: str, most: int = 40) -> str:
+    lines = text.splitlines()
+    first = next((index for index, line in enumerate(lines) if line.startswith(mark)), len(lines))
+    return "\n".join(line for line in lines[first : first + most] if not line.startswith(_MARK))

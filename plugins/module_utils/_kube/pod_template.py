@@ -1,0 +1,176 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""The pods of a run, made alike for a StatefulSet and for an MPIJob, from settings that both roles have by the same names."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import labels
+
+_QUANTITY = re.compile(r"\d+(\.\d+)?([EPTGMk]i?|m)?\Z")
+_CAPABILITY = re.compile(r"[A-Z][A-Z_]+\Z")
+_SHM = "shm"
+
+
+def check_pod_settings(prefix: str, settings: t.Mapping[str, t.Any], least: t.Mapping[str, int]) -> None:
+    """Raise OptionError if a setting of a pod is not what Kubernetes takes.
+
+    ``prefix``: of the role's variables. ``least``: the smallest number that is allowed, by setting.
+    """
+    for name, smallest in least.items():
+        if settings[name] < smallest:
+            raise OptionError(f"{prefix}_{name}", settings[name], f"{smallest} or more")
+    quantities = {"shm_size": settings["shm_size"]}
+    quantities.update({f"resources[{name}]": value for name, value in settings["resources"].items()})
+    for name, value in quantities.items():
+        if not _QUANTITY.match(str(value)):
+            raise OptionError(f"{prefix}_{name}", value, "a quantity, such as 8, 500m or 16Gi")
+    for name in settings["capabilities"]:
+        if not _CAPABILITY.match(name):
+            raise OptionError(f"{prefix}_capabilities", name, "names such as IPC_LOCK, SYS_CHROOT, NET_RAW")
+    for name in ("run_as_user", "run_as_group"):
+        if settings[name] is not None and settings[name] < 0:
+            raise OptionError(f"{prefix}_{name}", settings[name], "0 or more")
+    own = labels("any")
+    for name in settings["labels"]:
+        if name in own:
+            raise OptionError(f"{prefix}_labels", name, f"labels other than {', '.join(sorted(own))}")
+
+
+def make_container(
+    name: str,
+    settings: t.Mapping[str, t.Any],
+    env: t.Mapping[str, t.Any],
+    mounts: t.Sequence[t.Mapping[str, t.Any]] = (),
+    *,
+    works: bool = True,
+) -> dict[str, t.Any]:
+    """A container with /dev/shm of its own. ``works``: whether it gets the GPUs, the resources and the capabilities."""
+    container: dict[str, t.Any] = {
+        "name": name,
+        "image": settings["image"],
+        "imagePullPolicy": settings["image_pull_policy"],
+        "env": [{"name": key, "value": literal(value)} for key, value in env.items()],
+        "volumeMounts": [*mounts, {"name": _SHM, "mountPath": "/dev/shm"}],
+    }
+    resources = _resources(settings)
+    if works and resources:
+        container["resources"] = {"requests": resources, "limits": resources}
+    context = _security_context(settings if works else {**settings, "capabilities": []})
+    if context:
+        container["securityContext"] = context
+    return container
+
+
+def make_template(
+    run_id: str,
+    settings: t.Mapping[str, t.Any],
+    container: t.Mapping[str, t.Any],
+    volumes: t.Sequence[t.Mapping[str, t.Any]] = (),
+    spec: t.Mapping[str, t.Any] | None = None,
+    *,
+    works: bool = True,
+) -> dict[str, t.Any]:
+    """A pod's ``metadata`` and ``spec`` around its container, merged with the ``pod_spec`` of the settings.
+
+    ``volumes``, ``spec``: what it has besides. ``works``: whether it is a worker, which is placed and gets networks.
+    """
+    shm = {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": settings["shm_size"]}}
+    own: dict[str, t.Any] = {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 5,
+        "containers": [dict(container)],
+        "volumes": [*volumes, shm],
+        **(spec or {}),
+    }
+    optional = {
+        "imagePullSecrets": [{"name": secret} for secret in settings["image_pull_secrets"]],
+        "tolerations": settings["tolerations"],
+        "nodeSelector": settings["node_selector"] if works else {},
+        "affinity": settings["affinity"] if works else {},
+        "hostNetwork": settings["host_network"],
+        # Names of the cluster resolve on the host's network only so.
+        "dnsPolicy": "ClusterFirstWithHostNet" if settings["host_network"] else None,
+    }
+    own.update({key: value for key, value in optional.items() if value})
+    metadata: dict[str, t.Any] = {"labels": {**settings["labels"], **labels(run_id)}}
+    annotations = _annotations(settings) if works else {}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"metadata": metadata, "spec": merged(own, settings["pod_spec"])}
+
+
+def merged(ours: t.Any, theirs: t.Any) -> t.Any:
+    """Dictionaries key by key; items of lists that have the same ``name`` too, the others one after the other; else theirs.
+
+    A volume of theirs replaces one of ours that has its name, since a volume has one source.
+    """
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        both = {
+            key: _volumes(ours[key], theirs[key]) if key == "volumes" else merged(ours[key], theirs[key])
+            for key in theirs
+            if key in ours
+        }
+        return {**ours, **theirs, **both}
+    if isinstance(ours, list) and isinstance(theirs, list):
+        named = {item["name"]: item for item in theirs if _name_of(item)}
+        kept = [merged(item, named.pop(_name_of(item))) if _name_of(item) in named else item for item in ours]
+        return [*kept, *(item for item in theirs if not _name_of(item) or _name_of(item) in named)]
+    return theirs
+
+
+def _volumes(ours: t.Sequence[t.Any], theirs: t.Sequence[t.Any]) -> list[t.Any]:
+    names = {_name_of(item) for item in theirs}
+    return [*(item for item in ours if _name_of(item) not in names), *theirs]
+
+
+def _name_of(item: t.Any) -> t.Any:
+    return item.get("name") if isinstance(item, dict) else None
+
+
+def literal(value: t.Any) -> str:
+    """A text that Kubernetes leaves as it is: it replaces $(NAME) in variables and arguments."""
+    return str(value).replace("$(", "$$(")
+
+
+def _resources(settings: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """What a pod requests and may have at most: its ``resources``, and ``gpus`` of the ``gpu_resource``."""
+    resources = {name: str(value) for name, value in settings["resources"].items()}
+    if settings["gpus"]:
+        resources[settings["gpu_resource"]] = str(settings["gpus"])
+    return resources
+
+
+def _annotations(settings: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """A pod's ``annotations``, with the one that has Multus attach its ``networks``."""
+    networks = {"k8s.v1.cni.cncf.io/networks": ",".join(settings["networks"])} if settings["networks"] else {}
+    return {**settings["annotations"], **networks}
+
+
+def _security_context(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    context: dict[str, t.Any] = {}
+    capabilities: dict[str, t.Any] = {"add": settings["capabilities"]} if settings["capabilities"] else {}
+    if settings["run_as_user"] is not None:
+        context["runAsUser"] = settings["run_as_user"]
+        if context["runAsUser"] != 0:
+            # What the Pod Security Standard "restricted" asks for.
+            capabilities["drop"] = ["ALL"]
+            context.update(
+                {
+                    "runAsNonRoot": True,
+                    "allowPrivilegeEscalation": False,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                }
+            )
+    if settings["run_as_group"] is not None:
+        context["runAsGroup"] = settings["run_as_group"]
+    if capabilities:
+        context["capabilities"] = capabilities
+    return context

@@ -1,0 +1,426 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Worker pods: the objects that make them, the permissions that takes, and why a pod is not ready or gone.
+
+Pods, events and StatefulSets are dicts as the Kubernetes API gives them (v1, apps/v1).
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
+    job_selector,
+    labels,
+    object_name,
+    selector,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template import (
+    check_pod_settings,
+    make_container,
+    make_template,
+)
+
+Object = t.Mapping[str, t.Any]
+
+CONTAINER = "worker"
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
+_ORDINAL = re.compile(r"(\d+)")
+_LONGEST_REASON = 200
+#: How long pods may take to start, by the prefix of the role's variables.
+_TIMEOUTS = {"worker_pods_": "worker_pods_timeout", "mpijob_": "mpijob_start_timeout"}
+
+#: What the ways in need, as (group, resource, verbs).
+_TO_ADOPT = (("", "pods", ("get", "list")), ("", "pods/exec", ("create",)))
+_CHANGES = ("get", "list", "create", "patch", "delete")
+
+
+def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
+    """How a run gets its pods: ``adopt`` (bool), ``name``, ``selector``, ``names``, ``objects`` to make, ``needs``.
+
+    ``settings``: the role's variables without their prefix. ``init``: the program of the pods' first process, in Python.
+    ``needs``: permissions as (group, resource, verbs). Raises OptionError.
+    """
+    ways = {name: settings[name] for name in ("selector", "names", "mpijob") if settings[name]}
+    if len(ways) > 1:
+        given = ", ".join(f"worker_pods_{name}" for name in ways)
+        raise OptionError(given, list(ways.values()), "one of them, or none to create pods")
+    if settings["timeout"] < 1:
+        raise OptionError("worker_pods_timeout", settings["timeout"], "1 or more seconds")
+    if ways:
+        pods = _selector_of(ways)
+        return {
+            "adopt": True,
+            "name": None,
+            "selector": pods,
+            "names": ways.get("names", []),
+            "objects": [],
+            "needs": _TO_ADOPT,
+        }
+    _check_creation(settings)
+    objects = [_service(run_id, settings), _stateful_set(run_id, settings, init)]
+    needs = [
+        *_TO_ADOPT,
+        ("", "pods", ("delete",)),
+        ("", "services", _CHANGES),
+        ("apps", "statefulsets", _CHANGES),
+    ]
+    if settings["network_policy"]:
+        # First: there is to be no moment without it.
+        objects.insert(0, _network_policy(run_id, settings))
+        needs.append(("networking.k8s.io", "networkpolicies", _CHANGES))
+    return {
+        "adopt": False,
+        "name": object_name(run_id),
+        "selector": selector(run_id),
+        "names": [],
+        "objects": objects,
+        "needs": needs,
+    }
+
+
+def _selector_of(ways: Object) -> str | None:
+    if "mpijob" in ways:
+        return job_selector(ways["mpijob"], "worker")
+    if "names" in ways:
+        for name in ways["names"]:
+            if not _NAME.match(str(name)):
+                raise OptionError("worker_pods_names", name, "names of pods")
+    return ways.get("selector")
+
+
+def _check_creation(settings: Object) -> None:
+    if not settings["image"]:
+        raise OptionError(
+            "worker_pods_image",
+            settings["image"],
+            "an image with Python 3, OpenSSH, Open MPI and nccl-tests;"
+            " or worker_pods_selector, worker_pods_names or worker_pods_mpijob to adopt pods that exist",
+        )
+    check_pod_settings("worker_pods", settings, {"replicas": 1, "gpus": 0})
+
+
+def _metadata(run_id: str, settings: Object) -> dict[str, t.Any]:
+    own = {**settings["labels"], **labels(run_id)}
+    return {"name": object_name(run_id), "namespace": settings["namespace"], "labels": own}
+
+
+def _service(run_id: str, settings: Object) -> dict[str, t.Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(run_id, settings),
+        # Names are to resolve before all pods are ready: they are for people, the run itself uses addresses.
+        "spec": {"clusterIP": "None", "selector": labels(run_id), "publishNotReadyAddresses": True},
+    }
+
+
+def _network_policy(run_id: str, settings: Object) -> dict[str, t.Any]:
+    peers = [{"podSelector": {"matchLabels": labels(run_id)}}]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _metadata(run_id, settings),
+        "spec": {
+            "podSelector": {"matchLabels": labels(run_id)},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": peers}],
+        },
+    }
+
+
+def _stateful_set(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
+    name = object_name(run_id)
+    metadata = _metadata(run_id, settings)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": metadata,
+        "spec": {
+            "serviceName": name,
+            "replicas": settings["replicas"],
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": labels(run_id)},
+            "template": make_template(run_id, settings, _container(settings, init)),
+        },
+    }
+
+
+def _container(settings: Object, init: str) -> dict[str, t.Any]:
+    container = make_container(CONTAINER, settings, settings["env"])
+    container["command"] = settings["command"] or [settings["python_interpreter"], "-c", init]
+    return container
+
+
+def missing_permissions(status: Object, needs: t.Iterable[tuple[str, str, t.Sequence[str]]]) -> list[str]:
+    """What a user may not do, in words such as ``create statefulsets.apps``.
+
+    ``status``: of a SelfSubjectRulesReview (authorization.k8s.io/v1). Where the cluster cannot list all rules nothing is said.
+    """
+    if status.get("incomplete"):
+        return []
+    # A rule for named objects does not let one list or create.
+    rules = [rule for rule in status.get("resourceRules", ()) if not rule.get("resourceNames")]
+    missing = []
+    for group, resource, verbs in needs:
+        refused = [verb for verb in verbs if not any(_allows(rule, group, resource, verb) for rule in rules)]
+        if refused:
+            missing.append(f"{', '.join(refused)} {resource}{f'.{group}' if group else ''}")
+    return missing
+
+
+def _allows(rule: Object, group: str, resource: str, verb: str) -> bool:
+    def has(name: str, *values: str) -> bool:
+        return any(value in (rule.get(name) or ()) for value in ("*", *values))
+
+    subresource = f"*/{resource.split('/', 1)[1]}" if "/" in resource else resource
+    return has("apiGroups", group) and has("resources", resource, subresource) and has("verbs", verb)
+
+
+def in_rank_order(pods: t.Iterable[Object]) -> list[Object]:
+    """Pods by name, numbers in it by their value: ``worker-2`` before ``worker-10``."""
+
+    def key(pod: Object) -> list[tuple[int, int, str]]:
+        parts = _ORDINAL.split(pod["metadata"]["name"])
+        return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
+
+    return sorted(pods, key=key)
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether Kubernetes says so, and the pod is not about to go."""
+    conditions = {item["type"]: item["status"] for item in pod["status"].get("conditions") or ()}
+    return conditions.get("Ready") == "True" and not pod["metadata"].get("deletionTimestamp")
+
+
+def is_current(pod: Object, stateful_set: Object | None) -> bool:
+    """Whether the pod is as its StatefulSet now wants it, and not to be replaced by one that is."""
+    if stateful_set is None:
+        return True
+    status = stateful_set.get("status") or {}
+    observed = status.get("observedGeneration", 0) >= stateful_set["metadata"].get("generation", 0)
+    revision = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
+    return observed and revision == status.get("updateRevision")
+
+
+def joined_pod(pod: Object, container: str | None) -> dict[str, t.Any]:
+    """What a run remembers of a pod: ``name``, ``uid``, ``address``, ``node``, ``container``, ``restarts``."""
+    name = container or pod["spec"]["containers"][0]["name"]
+    return {
+        "name": pod["metadata"]["name"],
+        "uid": pod["metadata"]["uid"],
+        "address": pod["status"].get("podIP"),
+        "node": pod["spec"].get("nodeName"),
+        "container": name,
+        "restarts": _restarts(pod, name),
+    }
+
+
+def _restarts(pod: Object, container: str) -> int:
+    return sum(
+        status["restartCount"] for status in pod["status"].get("containerStatuses") or () if status["name"] == container
+    )
+
+
+def crashed_containers(pods: t.Iterable[Object]) -> list[dict[str, t.Any]]:
+    """Containers whose last log lines tell something: ``pod``, ``container`` and whether of the ``previous`` start."""
+    found = []
+    for pod in pods:
+        for status in _container_statuses(pod):
+            if "terminated" in (status.get("state") or {}):
+                found.append({"pod": pod["metadata"]["name"], "container": status["name"], "previous": False})
+            elif "terminated" in (status.get("lastState") or {}):
+                found.append({"pod": pod["metadata"]["name"], "container": status["name"], "previous": True})
+    return found
+
+
+def _container_statuses(pod: Object) -> list[Object]:
+    status = pod["status"]
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def pod_problems(
+    pods: t.Sequence[Object],
+    events: t.Sequence[Object],
+    logs: t.Mapping[str, str],
+    missing: t.Sequence[str] = (),
+    prefix: str = "worker_pods_",
+) -> list[Problem]:
+    """Why pods are not ready, in Kubernetes' own words.
+
+    ``pods``: all that are wanted and there. ``events``: of their namespace. ``logs``: the last log lines by pod.
+    ``missing``: names of objects, such as the StatefulSet, whose pods are not all there. ``prefix``: of the role's variables.
+    """
+    problems = [_not_created(name, events, prefix) for name in missing]
+    for pod in pods:
+        if not is_ready(pod):
+            problems.append(_not_ready(pod, events, logs.get(pod["metadata"]["name"], ""), prefix))
+    return problems
+
+
+def _warnings(events: t.Iterable[Object], name: str, uid: str | None = None) -> list[str]:
+    """The messages of an object's warnings, the latest last, each once."""
+    found = [
+        event
+        for event in events
+        if event.get("type") == "Warning"
+        and event["involvedObject"].get("name") == name
+        and (uid is None or event["involvedObject"].get("uid") in (None, "", uid))
+    ]
+    found.sort(key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
+    return list(dict.fromkeys(f"{event.get('reason')}: {(event.get('message') or '').strip()}" for event in found))
+
+
+def _told(warnings: t.Sequence[str], host: str, ids: t.Collection[str], otherwise: str, **facts: t.Any) -> Problem:
+    """The one of some causes that the latest of Kubernetes' warnings which names any tells, else another."""
+    for said in reversed(warnings):
+        for item in diagnose([Source("kubernetes", [said], host)], None):
+            if item.id in ids:
+                # Once more, with the facts.
+                return problem(item.id, host, said, **{**facts, "reason": _short(said)})
+    said = warnings[-1] if warnings else ""
+    return problem(otherwise, host, said, **facts, **({"reason": _short(said)} if said else {}))
+
+
+def _short(said: str) -> str:
+    """Kubernetes' words for a sentence: the rest is evidence."""
+    line = " ".join(said.split()).rstrip(".")
+    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"
+
+
+def _not_created(name: str, events: t.Sequence[Object], prefix: str) -> Problem:
+    return _told(_warnings(events, name), name, ("pod-quota", "pod-refused"), "pod-not-created", prefix=prefix)
+
+
+#: What a container waits for: the problem's id. What is not here is told in Kubernetes' words.
+_WAITING = {
+    "ErrImagePull": "pod-image",
+    "ImagePullBackOff": "pod-image",
+    "RegistryUnavailable": "pod-image",
+    "ErrImageNeverPull": "pod-image-absent",
+    "InvalidImageName": "pod-image-name",
+    "CreateContainerConfigError": "pod-config",
+    "CreateContainerError": "pod-start",
+    "RunContainerError": "pod-start",
+}
+
+
+def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -> Problem:
+    name, status = pod["metadata"]["name"], pod["status"]
+    warnings = _warnings(events, name, pod["metadata"].get("uid"))
+    last = warnings[-1] if warnings else ""
+    if pod["metadata"].get("deletionTimestamp"):
+        return problem("pod-deleted", name)
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            said = condition.get("message") or condition.get("reason") or ""
+            settings = _scheduling_settings(said, prefix)
+            return problem("pod-unschedulable", name, said, reason=_short(said), settings=settings)
+    if _is_evicted(status):
+        return _ended(pod, prefix)
+    for item in _container_statuses(pod):
+        state, before = item.get("state") or {}, item.get("lastState") or {}
+        ended = state.get("terminated") or before.get("terminated")
+        waiting = state.get("waiting") or {}
+        if ended:
+            return _container_ended(name, item["name"], ended, log, last, prefix)
+        if waiting.get("reason") in _WAITING:
+            said = waiting.get("message") or ""
+            pulling = [text for text in warnings if not text.startswith("BackOff:")]
+            if pulling and waiting["reason"] == "ImagePullBackOff":
+                said = pulling[-1]
+            facts = {"reason": _short(said)} if said else {}
+            return problem(_WAITING[waiting["reason"]], name, f"{waiting['reason']}: {said}", prefix=prefix, **facts)
+    if status.get("phase") == "Failed":
+        return _ended(pod, prefix)
+    if status.get("phase") == "Running":
+        return problem("pod-not-ready", name, last, **({"reason": _short(last)} if last else {}))
+    # Of a volume that is missing kubelet says after two minutes only that it has waited for it.
+    return _told(
+        warnings, name, ("pod-volume", "pod-network"), "pod-starting", prefix=prefix, timeout=_TIMEOUTS.get(prefix)
+    )
+
+
+def _container_ended(name: str, container: str, ended: Object, log: str, warning: str, prefix: str) -> Problem:
+    said = ended.get("message") or ""
+    if ended.get("reason") in ("StartError", "ContainerCannotRun"):
+        return problem("pod-start", name, said, prefix=prefix, **({"reason": _short(said)} if said else {}))
+    evidence = log.strip() or said or warning
+    if ended.get("reason") == "OOMKilled":
+        return problem("oom-killed", name, evidence or "OOMKilled", program=f"the container {container}")
+    return problem("pod-crash", name, evidence, container=container, reason=_exit_of(ended))
+
+
+def _exit_of(ended: Object) -> str:
+    """How a container ended."""
+    reason = ended.get("reason")
+    return f"exit status {ended.get('exitCode')}" + (f" ({reason})" if reason not in (None, "Error") else "")
+
+
+def _is_evicted(status: Object) -> bool:
+    return status.get("phase") == "Failed" and status.get("reason") in ("Evicted", "Preempting", "NodeLost")
+
+
+def _ended(pod: Object, prefix: str) -> Problem:
+    """What became of a pod that has ended."""
+    status = pod["status"]
+    said = ": ".join(filter(None, (status.get("reason"), status.get("message")))) or status.get("phase") or ""
+    identity = "pod-evicted" if _is_evicted(status) else "pod-failed"
+    return problem(identity, pod["metadata"]["name"], said, prefix=prefix, reason=_short(said))
+
+
+def _scheduling_settings(said: str, prefix: str) -> str:
+    """The variables that what the scheduler says is about."""
+    names = []
+    short = re.findall(r"Insufficient ([\w./-]*\w)", said)
+    if short:
+        names.append("resources")
+    if any("/" in item for item in short):
+        names.append("gpus")
+    if "node selector" in said or "affinity" in said or "node(s) didn't match" in said:
+        names += ["node_selector", "affinity"]
+    if "taint" in said:
+        names.append("tolerations")
+    return ", ".join(f"{prefix}{name}" for name in names or ("pod_spec",))
+
+
+def lost_pods(joined: t.Iterable[Object], pods: t.Iterable[Object]) -> list[Problem]:
+    """What became of the pods of a run that are not any more as they were when they joined it.
+
+    ``joined``: as joined_pod gave them.
+    """
+    current = {pod["metadata"]["name"]: pod for pod in pods}
+    found = (_loss(entry, current.get(entry["name"])) for entry in joined)
+    return [item for item in found if item is not None]
+
+
+def _loss(entry: Object, pod: Object | None) -> Problem | None:
+    name, node = entry["name"], f"node {entry['node']}"
+    if pod is None or (pod["metadata"].get("deletionTimestamp") and pod["metadata"]["uid"] == entry["uid"]):
+        return problem("pod-lost", name, node)
+    if pod["metadata"]["uid"] != entry["uid"]:
+        return problem("pod-lost", name, node, uid=pod["metadata"]["uid"])
+    if _is_evicted(pod["status"]):
+        return _ended(pod, "worker_pods_")
+    for status in pod["status"].get("containerStatuses") or ():
+        state = status.get("state") or {}
+        anew = status["restartCount"] != entry["restarts"]
+        # It may have ended and not be started anew yet, the later the more often it was.
+        if status["name"] != entry["container"] or not (anew or "terminated" in state or "waiting" in state):
+            continue
+        ended = state.get("terminated") or (status.get("lastState") or {}).get("terminated") or {}
+        if ended.get("reason") == "OOMKilled":
+            return problem("oom-killed", name, f"OOMKilled, {node}", program=f"the container {status['name']}")
+        if anew or pod["status"].get("phase") == "Running":
+            return problem("pod-restarted", name, node, reason=_exit_of(ended))
+    return _ended(pod, "worker_pods_") if pod["status"].get("phase") in ("Failed", "Succeeded") else None

@@ -1,0 +1,293 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""The points of a run, each a program started by mpirun: what is to be run, and what came of it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import without_marks
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import POINT_VARIABLE, Reach
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\Z")
+_FRAME = re.compile(r"-{60,}\s*\Z")
+
+#: Bytes of the end of an output in which the cause of a failure is looked for.
+_TAIL = 1 << 16
+#: Characters of a line that are quoted.
+_LONGEST = 1000
+#: How many points that failed are explained.
+_MOST_EXPLAINED = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One program to run. ``timeout`` in seconds; ``ranks_per_node`` None: as many as each host has slots.
+
+    ``unset``: names of variables that its ranks do not get, whatever the launcher has of them.
+    """
+
+    id: str
+    name: str
+    argv: tuple[str, ...]
+    env: t.Mapping[str, str]
+    timeout: float
+    ranks_per_node: int | None = None
+    unset: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Times in seconds: for all ranks to start, without any output, without anybody who asks, for the run as a whole.
+
+    0 is no limit, of ``total`` None.
+    """
+
+    startup: float = 120.0
+    silence: float = 0.0
+    orphan: float = 3600.0
+    total: float | None = None
+
+    def __post_init__(self) -> None:
+        for option, value in (("startup", self.startup), ("silence", self.silence), ("orphan", self.orphan)):
+            if value < 0:
+                raise OptionError(f"{option}_timeout", value, "0 or more seconds")
+        if self.total is not None and self.total <= 0:
+            raise OptionError("limit_time", self.total, "more than 0 seconds")
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A point with the command line of mpirun, the environment to start it in, and how many ranks that starts."""
+
+    point: Point
+    command: tuple[str, ...]
+    environment: t.Mapping[str, str]
+    ranks: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """All that a run does. ``files``: texts by name. ``hosts``: of the hostfile. ``reach``: how they are reached."""
+
+    jobs: tuple[Job, ...]
+    files: t.Mapping[str, str]
+    hosts: tuple[Host, ...]
+    limits: Limits
+    reach: Reach
+
+    def fingerprints(self) -> list[str]:
+        """Of each point, the same where its result would be: time-outs do not count, nor what it is called."""
+        common = {"files": self.files, "hosts": [(host.name, host.slots) for host in self.hosts]}
+        return [_digest({**common, "point": _told(job)}) for job in self.jobs]
+
+    def fingerprint(self) -> str:
+        """The same for runs that do the same and give up at the same time."""
+        points = [(job.point.id, job.point.name, job.point.timeout) for job in self.jobs]
+        return _digest([self.fingerprints(), points, self.limits.startup, self.limits.silence])
+
+
+def _told(job: Job) -> list[t.Any]:
+    """What a point does. Of the environment counts what goes to the ranks: the rest is the login's."""
+    words = frozenset(job.command) - {RUN_ID_VARIABLE, POINT_VARIABLE}
+    handed_on = {name: value for name, value in job.environment.items() if name in words}
+    return [job.command, handed_on, job.ranks]
+
+
+def _digest(value: t.Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def keep(wanted: t.Sequence[tuple[str, str]], found: t.Mapping[str, tuple[str, str]]) -> dict[int, str]:
+    """Which finished points need not be run again: their keys in ``found``, by number in ``wanted``, from 1.
+
+    Both name points by id and fingerprint. Points of the same fingerprint are repeats: each is kept once, by its id if it can be.
+    """
+    left = dict(found)
+    kept = {}
+    for same_id in (True, False):
+        for number, (point_id, fingerprint) in enumerate(wanted, 1):
+            key = next(
+                (
+                    key
+                    for key, entry in left.items()
+                    if number not in kept and entry[1] == fingerprint and (entry[0] == point_id or not same_id)
+                ),
+                None,
+            )
+            if key is not None:
+                kept[number] = key
+                del left[key]
+    return dict(sorted(kept.items()))
+
+
+def parse_points(
+    values: t.Sequence[t.Mapping[str, t.Any]], default_timeout: float, default_ranks_per_node: int | None = None
+) -> list[Point]:
+    """Points from the option of the module. Raises OptionError."""
+    if not values:
+        raise OptionError("points", list(values), "at least one point")
+    if default_timeout <= 0:
+        raise OptionError("timeout", default_timeout, "more than 0 seconds")
+    if default_ranks_per_node is not None and default_ranks_per_node < 1:
+        raise OptionError("ranks_per_node", default_ranks_per_node, "1 or more")
+    names = [value.get("name") or os.path.basename((*value["argv"], "")[0]) for value in values]
+    counts = collections.Counter(names)
+    points: list[Point] = []
+    known: dict[str, int] = {}
+    for index, (value, name) in enumerate(zip(values, names)):
+        option = f"points[{index}]"
+        if not value["argv"]:
+            raise OptionError(f"{option}.argv", value["argv"], "a program and its arguments")
+        timeout = default_timeout if value.get("timeout") is None else value["timeout"]
+        if timeout <= 0:
+            raise OptionError(f"{option}.timeout", timeout, "more than 0 seconds")
+        ranks = default_ranks_per_node if value.get("ranks_per_node") is None else value["ranks_per_node"]
+        if ranks is not None and ranks < 1:
+            raise OptionError(f"{option}.ranks_per_node", ranks, "1 or more")
+        given = {str(name): item for name, item in (value.get("env") or {}).items()}
+        unset = tuple(name for name, item in given.items() if item is None)
+        env = {name: str(item) for name, item in given.items() if item is not None}
+        for variable, item in {**env, **dict.fromkeys(unset, "")}.items():
+            if not _VARIABLE.match(variable) or re.search(r"[\x00\n]", item):
+                raise OptionError(
+                    f"{option}.env", {variable: item}, "names of environment variables, and values of one line"
+                )
+        own = value.get("id") or (name if counts[name] == 1 else f"{name}-{index + 1}")
+        first = known.setdefault(own, index)
+        if first != index:
+            raise OptionError(f"{option}.id", own, f"each id once; points[{first}] has it too")
+        points.append(Point(own, name, tuple(value["argv"]), env, timeout, ranks, unset))
+    return points
+
+
+def parse_files(values: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """Files from the option of the module, their texts by name. Raises OptionError."""
+    for name, text in values.items():
+        if not _FILE_NAME.match(name) or not isinstance(text, str):
+            raise OptionError("files", name, "texts by names of letters, digits, dots, underscores and dashes")
+    return dict(values)
+
+
+def telling_lines(text: str, most: int = 20) -> list[str]:
+    """At most so many lines that may tell the cause: the last that are not blank.
+
+    What Open MPI frames in lines of dashes is advice on whatever may be wrong, pages of it: it gets the room that is left.
+    """
+    plain: list[str] = []
+    framed: list[str] = []
+    current, other = plain, framed
+    for line in text.splitlines():
+        if _FRAME.match(line):
+            current, other = other, current
+        elif line.strip():
+            current.append(line[:_LONGEST])
+    plain = plain[-most:]
+    return plain + framed[: most - len(plain)]
+
+
+def said_in(output: t.Mapping[str, str]) -> list[str]:
+    """The telling lines of the files that a point printed to. Raises NodeError."""
+    return telling_lines(_tail(output["stderr_path"])) or telling_lines(_tail(output["stdout_path"]))
+
+
+def _tail(path: str) -> str:
+    """The end of an output without the marks of the ranks; empty where there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            return without_marks(file.read().decode("utf-8", errors="replace"))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise NodeError(f"cannot read {path}: {error.strerror}") from error
+
+
+def overdue_problem(kind: str, seconds: float, ranks: int, started: int, missing: t.Sequence[str]) -> Problem:
+    """Why a point was ended. ``kind``: ``startup``, ``silence`` or ``point``. ``missing``: hosts without any rank."""
+    facts: dict[str, t.Any] = {"seconds": f"{seconds:g}"}
+    if missing:
+        facts["missing"] = listing(missing)
+    if kind == "startup":
+        host = missing[0] if len(missing) == 1 else None
+        return problem("startup-timeout", host, ranks=ranks, started=started, **facts)
+    return problem("silence-timeout" if kind == "silence" else "timeout", **facts)
+
+
+def unfinished_problem(reason: str, current: str | None, lost: t.Sequence[str] = (), seconds: float = 0) -> Problem:
+    """Why a point has no outcome of its own.
+
+    ``reason``: ``stopped``, ``orphaned``, ``limited`` or ``lost``, of the run. ``current``: the point at which that happened, where
+    this is a later one. ``lost``: what the runner has left in its log.
+    """
+    if reason == "limited":
+        return problem("limit-reached", seconds=f"{seconds:g}")
+    if current is not None:
+        return problem("not-run", current=current)
+    if reason == "orphaned":
+        return problem("orphaned", seconds=f"{seconds:g}")
+    if reason == "stopped":
+        return problem("stopped")
+    return problem("runner-lost", evidence="\n".join(lost), **({"said": lost[-1].rstrip(".")} if lost else {}))
+
+
+def explain(failed: t.Sequence[t.Mapping[str, t.Any]], total: int) -> str:
+    """What to tell of the points that did not finish, of so many."""
+    texts = []
+    left_out = [outcome for outcome in failed if outcome["status"] == "not_run"]
+    tried = [outcome for outcome in failed if outcome["status"] != "not_run"]
+    for outcome in tried[:_MOST_EXPLAINED]:
+        what = f" ended with exit status {outcome['exit_status']}" if outcome["exit_status"] else ""
+        if outcome["problems"]:
+            what += ": " + " ".join(map(_in_words, outcome["problems"]))
+        words = ":\n" + "\n".join(outcome["said"]) if outcome["said"] else " and printed nothing"
+        texts.append(f"{outcome['name']}{what} (see {os.path.dirname(outcome['stdout_path'])} on this node){words}")
+    if len(tried) > _MOST_EXPLAINED:
+        texts.append(f"{len(tried) - _MOST_EXPLAINED} more points failed")
+    if left_out:
+        texts.append(f"{len(left_out)} points were not run")
+    return f"{len(failed)} of {total} points did not finish: " + "\n".join(texts)
+
+
+def _in_words(entry: t.Mapping[str, t.Any]) -> str:
+    where = f"{entry['host']}: " if entry["host"] else ""
+    return f"{where}{entry['cause']} {entry['cure']}"
+
+
+def assemble(
+    points: t.Sequence[t.Mapping[str, t.Any]],
+    outcomes: t.Mapping[int, t.Mapping[str, t.Any]],
+    over: t.Mapping[str, t.Any],
+) -> dict[str, t.Any]:
+    """What the module returns in the end; ``msg`` where it fails.
+
+    ``points``: as they were described. ``outcomes``: by number, from 1. ``over``: what was said of the run as a whole.
+    """
+    paths = over.get("paths", {})
+    whole = [
+        {**point, **outcomes.get(number, {}), **paths.get(str(number), {})} for number, point in enumerate(points, 1)
+    ]
+    return {
+        "points": whole,
+        "complete": all(point["status"] == "finished" for point in whole),
+        "limited": over.get("reason") == "limited",
+        "reaped": over.get("reaped", []),
+        **({"msg": over["msg"]} if over.get("msg") else {}),
+    }

@@ -1,0 +1,137 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""The end of a run's processes on other hosts, over the run's ssh, by what they carry in their environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+
+#: Set in every process of a point, on every node, so that it can be found and ended.
+POINT_VARIABLE = "GPUFABRIC_POINT"
+#: The same for Open MPI's daemons: sshd lets MCA parameters in, mpirun hands them on, and unknown ones do nothing.
+DAEMON_VARIABLES = ("OMPI_MCA_gpufabric_point", "PRTE_MCA_gpufabric_point")
+
+#: Seconds until a host has to have answered: to connect, then twice to wait for processes to end.
+_CONNECT_TIMEOUT = 5
+_DEADLINE = 20.0
+#: How many hosts are asked at once.
+_AT_ONCE = 64
+
+_ANSWER = "gpufabric.nccl"
+#: Read by the remote sh from its standard input, so that no login shell has a say in it. $1: the run. A process that is stopped
+#: takes TERM only when it goes on.
+_SCRIPT = f"""\
+found() {{
+    for path in $(grep -lsF -e "GPUFABRIC_POINT=$1/" -e "MCA_gpufabric_point=$1/" /proc/[0-9]*/environ); do
+        pid=${{path#/proc/}}
+        pid=${{pid%/environ}}
+        [ "$pid" != "$$" ] && [ -O "/proc/$pid" ] && printf '%s ' "$pid"
+    done
+}}
+gone() {{
+    for _ in $2; do
+        pids=$(found "$1")
+        [ -z "$pids" ] && return 0
+        [ "$3" = KILL ] && kill -KILL $pids
+        sleep 0.2 || sleep 1
+    done
+    return 1
+}}
+name() {{
+    for pid in $2; do
+        name=''
+        read -r name < "/proc/$pid/comm"
+        echo "$1 $name"
+    done
+}}
+exec 2> /dev/null
+echo {_ANSWER}
+pids=$(found "$1")
+name ended "$pids"
+if [ -n "$pids" ]; then
+    kill -TERM $pids
+    kill -CONT $pids
+    gone "$1" '1 2 3 4 5 6 7 8 9 10 11 12 13 14 15' TERM || gone "$1" '1 2 3 4 5 6 7 8 9 10 11 12 13 14 15' KILL
+    name left "$(found "$1")"
+fi
+echo {_ANSWER}
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reaped:
+    """What came of a host. ``ended``: names of processes. ``error``: why it cannot be said that nothing is left."""
+
+    host: str
+    ended: tuple[str, ...] = ()
+    error: str | None = None
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """In the form that the module returns."""
+        return {"host": self.host, "ended": list(self.ended), "error": self.error}
+
+    def problem(self) -> Problem | None:
+        """What the user has to know."""
+        if self.error is None:
+            return None
+        return problem("processes-left", self.host, reason=self.error.rstrip("."))
+
+
+@dataclasses.dataclass(frozen=True)
+class Reach:
+    """How other hosts are reached. ``agent``: argv of ssh. ``environment``: what it needs beside the caller's."""
+
+    hosts: tuple[str, ...]
+    agent: tuple[str, ...]
+    environment: t.Mapping[str, str]
+
+
+def parse_answer(host: str, text: str, said: str) -> Reaped:
+    """What the script printed on a host; ``said``: what ssh said."""
+    lines = text.splitlines()
+    if lines.count(_ANSWER) < 2:
+        reason = said.strip().splitlines()
+        return Reaped(host, error=reason[-1] if reason else "it gave no answer")
+    words = [line.split(" ", 1) for line in lines[lines.index(_ANSWER) : len(lines)] if " " in line]
+    left = sorted(name for what, name in words if what == "left")
+    ended = tuple(sorted(name for what, name in words if what == "ended"))
+    return Reaped(host, ended, f"processes that do not end: {', '.join(left)}" if left else None)
+
+
+def reap(run_id: str, reach: Reach, environment: t.Mapping[str, str]) -> list[Reaped]:
+    """End all processes of the run's points on the hosts, all at once; those where there was something to say."""
+    if not reach.hosts:
+        return []
+
+    def ask(host: str) -> Reaped:
+        options = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_TIMEOUT}"]
+        try:
+            done = subprocess.run(
+                [*reach.agent, *options, host, "sh", "-s", run_id],
+                env={**environment, **reach.environment},
+                input=_SCRIPT,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_DEADLINE,
+                start_new_session=True,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Reaped(host, error=f"no answer within {_DEADLINE:g} s")
+        except OSError as error:
+            return Reaped(host, error=f"cannot run {reach.agent[0]}: {error.strerror}")
+        return parse_answer(host, done.stdout, done.stderr)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return [found for found in pool.map(ask, reach.hosts) if found.ended or found.error]

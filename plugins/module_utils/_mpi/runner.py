@@ -1,0 +1,408 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""The process on the launcher that goes through the points of a run and writes down what comes of them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gzip
+import json
+import os
+import queue
+import shutil
+import subprocess
+import threading
+import time
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import (
+    Job,
+    Limits,
+    Plan,
+    Point,
+    overdue_problem,
+    unfinished_problem,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import (
+    Launcher,
+    Mark,
+    Marks,
+    host_finder,
+    missing_hosts,
+    started_placement_problems,
+    without_marks,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import (
+    DAEMON_VARIABLES,
+    POINT_VARIABLE,
+    Reaped,
+    reap,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import OUTCOME, Run, outcome_of
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.json_output import is_document
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import GrowingOutput, parse_file
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_addresses
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
+
+#: Seconds between two looks at what a program has printed.
+_TICK = 0.2
+_BLOCK = 1 << 18
+#: How much of an output is read at one look, so that a flood of it does not keep time-outs waiting.
+_MOST_BLOCKS = 128
+_LOST_DAEMON = b"lost communication with a remote daemon"
+#: Outputs that are longer are compressed when their point is over.
+_LONG = 1 << 20
+
+
+def this_launcher() -> Launcher:
+    """The node that this runs on."""
+    return Launcher(os.uname().nodename, frozenset(address.address for address in read_addresses()))
+
+
+def marks_of(run_dir: RunDir, number: int, point: Point) -> dict[str, str]:
+    """The variables that a point's ranks get in any case: its own and the marks to find them by."""
+    return {**point.env, RUN_ID_VARIABLE: run_dir.run_id, POINT_VARIABLE: f"{run_dir.run_id}/{number}"}
+
+
+def launch_environment(run_dir: RunDir, number: int, environment: t.Mapping[str, str]) -> dict[str, str]:
+    """The environment to start mpirun in: its daemons can be found, too, and its own files go with the run.
+
+    Without what says where a connection came from, the launcher's ranks are known from the others.
+    """
+    own = dict.fromkeys(DAEMON_VARIABLES, f"{run_dir.run_id}/{number}")
+    kept = {name: value for name, value in environment.items() if name != "SSH_CONNECTION"}
+    return {**kept, **own, "TMPDIR": run_dir.tmp}
+
+
+def go_through(run: Run, plan: Plan, kept: t.Mapping[int, t.Mapping[str, t.Any]], begun: t.Callable[[], None]) -> None:
+    """Run all points of a plan but those that are kept. Raises NodeError."""
+    _Runner(run, plan, kept).work(begun)
+
+
+class _Growing:
+    """A file that grows, read on from where it was last."""
+
+    def __init__(self, path: str, feed: t.Callable[[bytes], None]) -> None:
+        self._file = open(path, "rb")  # noqa: SIM115  # as long as the point
+        self._feed = feed
+
+    def advance(self) -> bool:
+        """Read what is new, at most so much; whether there was anything."""
+        for count in range(_MOST_BLOCKS):
+            block = self._file.read(_BLOCK)
+            if not block:
+                return count > 0
+            self._feed(block)
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Compressor:
+    """Compresses outputs, one after the other, while the next points run."""
+
+    def __init__(self) -> None:
+        self._paths: queue.Queue[str | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
+
+    def add(self, path: str) -> None:
+        """Have a file compressed where it is long."""
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(path).st_size > _LONG:
+                self._paths.put(path)
+
+    def finish(self) -> None:
+        """Wait until all are compressed."""
+        self._paths.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            # Of this thread alone, on Linux.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+        while True:
+            path = self._paths.get()
+            if path is None:
+                return
+            part = f"{path}.part"
+            try:
+                with open(path, "rb") as source, gzip.open(part, "wb", compresslevel=1) as target:
+                    shutil.copyfileobj(source, target, _BLOCK)
+                os.replace(part, f"{path}.gz")
+                os.unlink(path)
+            except OSError:
+                # Such as a disk that is full: it stays as it is.
+                with contextlib.suppress(OSError):
+                    os.unlink(part)
+
+
+class _Runner:
+    """The process that goes through the points."""
+
+    def __init__(self, run: Run, plan: Plan, kept: t.Mapping[int, t.Mapping[str, t.Any]]) -> None:
+        self._run = run
+        self._plan = plan
+        self._kept = kept
+        self._hosts = [host.name for host in plan.hosts]
+        self._launcher = this_launcher()
+        self._reaped: list[Reaped] = []
+        self._asked = (run.asked(), time.monotonic())
+
+    def work(self, begun: t.Callable[[], None]) -> None:
+        """Go through all points."""
+        run, limits = self._run, self._plan.limits
+        run.begin(self._plan)
+        self._compressor = _Compressor()
+        begun()
+        begin = time.monotonic()
+        reason = "ended"
+        stopped_at = 0
+        failed: list[dict[str, t.Any]] = []
+        for number, (job, fingerprint) in enumerate(zip(self._plan.jobs, self._plan.fingerprints()), 1):
+            entry = {"id": job.point.id, "name": job.point.name, "command": job.command, "fingerprint": fingerprint}
+            if number in self._kept:
+                self._take_over(number)
+                continue
+            if reason == "ended" and limits.total is not None and time.monotonic() - begin >= limits.total:
+                reason = "limited"
+            if reason == "ended":
+                outcome, orphaned = self._run_point(number, job)
+                if orphaned:
+                    reason, stopped_at = "orphaned", number
+            else:
+                current = f"point {stopped_at}" if reason == "orphaned" else None
+                unfinished = unfinished_problem(reason, current, seconds=limits.total or 0)
+                outcome = outcome_of("not_run", run.output(number), [unfinished])
+            run.end_point(number, entry, outcome)
+            for path in run.output(number).values():
+                self._compressor.add(path)
+            if outcome["status"] != "finished" and (reason, outcome["status"]) != ("limited", "not_run"):
+                failed.append({"name": job.point.name, **outcome, "results": []})
+        self._compressor.finish()
+        run.close(reason, failed, self._reaped)
+
+    def _take_over(self, number: int) -> None:
+        outcome = {name: self._kept[number][name] for name in OUTCOME}
+        output = self._run.output(number)
+        # What it has in its directory already stays true.
+        self._run.tell(event="ended", point=number, outcome={**outcome, **output, "resumed": True})
+        for path in output.values():
+            self._compressor.add(path)
+
+    def _run_point(self, number: int, job: Job) -> tuple[dict[str, t.Any], bool]:
+        """Run a point to its end or a time-out: what came of it, and whether the run was given up for want of a caller."""
+        run = self._run
+        output = run.output(number)
+        os.makedirs(os.path.dirname(output["stdout_path"]), mode=0o700, exist_ok=True)
+        command = {
+            "name": job.point.name,
+            "argv": job.command,
+            "env": dict(job.point.env),
+            "timeout": job.point.timeout,
+        }
+        with open(os.path.join(os.path.dirname(output["stdout_path"]), "command.json"), "w", encoding="utf-8") as file:
+            json.dump(command, file, indent=1)
+        begin = time.monotonic()
+        with open(output["stdout_path"], "wb") as out, open(output["stderr_path"], "wb") as err:
+            try:
+                process = subprocess.Popen(
+                    job.command,
+                    env=dict(job.environment),
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                missing = problem("not-started", reason=f"{job.command[0]}: {error.strerror}")
+                return outcome_of("failed", output, [missing], duration=0.0), False
+        run.tell(event="started", point=number, time=round(time.time(), 3))
+        watch = _Watch(run, number, job, output)
+        overdue = watch.wait(process, self._plan.limits, self._is_orphan)
+        duration = round(time.monotonic() - begin, 3)
+        if not overdue:
+            watch.drain()
+        reaped: list[Reaped] = []
+        sizes = {name: os.stat(path).st_size for name, path in output.items()} if overdue else None
+        if overdue or process.returncode != 0 or watch.lost_daemon:
+            reaped = run.end_here(process.pid if overdue else None)
+            process.wait()
+            reaped += reap(run.run_dir.run_id, self._plan.reach, os.environ)
+            self._reaped += [found for found in reaped if found not in self._reaped]
+        results, unread = watch.finish()
+        problems = self._problems(job, overdue, process.returncode, watch, results, output, sizes)
+        problems += [problem for problem in (found.problem() for found in reaped) if problem is not None]
+        if overdue:
+            status = "stopped" if overdue == "orphan" else "timeout"
+        else:
+            status = "failed" if process.returncode or problems else "finished"
+        exit_status = None if overdue else process.returncode
+        found = outcome_of(
+            status, output, problems, exit_status=exit_status, duration=duration, results=results, unread=unread
+        )
+        return found, overdue == "orphan"
+
+    def _problems(
+        self,
+        job: Job,
+        overdue: str | None,
+        returncode: int,
+        watch: _Watch,
+        results: t.Sequence[t.Mapping[str, t.Any]],
+        output: t.Mapping[str, str],
+        sizes: t.Mapping[str, int] | None,
+    ) -> list[Problem]:
+        """``sizes``: of the outputs when it was ended."""
+        limits = self._plan.limits
+        marks = list(watch.marks.found.values())
+        if overdue == "orphan":
+            return [unfinished_problem("orphaned", None, seconds=limits.orphan)]
+        if overdue:
+            seconds = {"startup": limits.startup, "silence": limits.silence, "point": job.point.timeout}[overdue]
+            missing = missing_hosts(marks, self._hosts, self._launcher) if len(marks) < job.ranks else []
+            # What it waits for may be in its words.
+            own = overdue_problem(overdue, seconds, job.ranks, len(marks), missing)
+            causes = self._diagnosed(None, marks, output, sizes)
+            return [*causes, dataclasses.replace(own, severity="warning") if causes else own]
+        if returncode or watch.lost_daemon:
+            return self._diagnosed(returncode or None, marks, output)
+        problems = started_placement_problems(marks, self._hosts, job.ranks, self._launcher)
+        for document in results:
+            problems += [] if problems else listed_placement_problems(document, len(self._hosts), job.ranks)
+        return problems
+
+    def _diagnosed(
+        self,
+        returncode: int | None,
+        marks: t.Sequence[Mark],
+        output: t.Mapping[str, str],
+        sizes: t.Mapping[str, int] | None = None,
+    ) -> list[Problem]:
+        """The causes that what a point printed tells. ``returncode``: None where it was ended.
+
+        ``sizes``: how much of each output to read; what mpirun says after it was told to end is of that end.
+        """
+        find = host_finder(self._hosts, self._launcher)
+        hosts = {mark: find(mark) or mark.host for mark in marks}
+        facts = Facts(
+            names={mark.host: host for mark, host in hosts.items()},
+            ranks={mark.rank: host for mark, host in hosts.items()},
+        )
+        with contextlib.ExitStack() as files:
+            sources = [
+                Source(
+                    "launcher",
+                    _lines(files.enter_context(open(output[f"{name}_path"], "rb")), (sizes or {}).get(f"{name}_path")),
+                    name=name,
+                )
+                for name in ("stderr", "stdout")
+            ]
+            return diagnose(sources, returncode, facts)
+
+    def _is_orphan(self) -> bool:
+        """Whether nobody has asked for the run for too long."""
+        orphan = self._plan.limits.orphan
+        if not orphan:
+            return False
+        last, now = self._run.asked(), time.monotonic()
+        if last != self._asked[0]:
+            # Not by the time of day, which may be set.
+            self._asked = (last, now)
+        return now - self._asked[1] > orphan
+
+
+def _lines(file: t.BinaryIO, size: int | None) -> t.Iterator[str]:
+    """The lines of an output without the marks of the ranks, of its first so many bytes."""
+    read = 0
+    for line in file:
+        read += len(line)
+        if size is not None and read > size:
+            return
+        yield without_marks(line.decode("utf-8", errors="replace"))
+
+
+class _Watch:
+    """Reads what a point prints while it prints it, and knows when it has taken too long."""
+
+    def __init__(self, run: Run, number: int, job: Job, output: t.Mapping[str, str]) -> None:
+        self.marks = Marks()
+        self._run = run
+        self._number = number
+        self._job = job
+        self._path = output["stdout_path"]
+        self._text = GrowingOutput()
+        self._head = b""
+        self._out = _Growing(self._path, self._take)
+        #: mpirun of Open MPI 5.0.11 ends with 0 then.
+        self.lost_daemon = False
+        self._err = _Growing(output["stderr_path"], self._take_error)
+
+    def wait(self, process: subprocess.Popen[bytes], limits: Limits, is_orphan: t.Callable[[], bool]) -> str | None:
+        """Wait for the end; the limit that was passed before it: ``startup``, ``silence``, ``point`` or ``orphan``."""
+        ended = threading.Event()
+
+        def wait() -> None:
+            process.wait()
+            ended.set()
+
+        threading.Thread(target=wait, daemon=True).start()
+        begin = changed = time.monotonic()
+        while not ended.wait(_TICK):
+            now = time.monotonic()
+            if self._advance():
+                changed = now
+            if now - begin > self._job.point.timeout:
+                return "point"
+            if len(self.marks.found) < self._job.ranks:
+                if limits.startup and now - begin > limits.startup:
+                    return "startup"
+            elif limits.silence and now - changed > limits.silence:
+                return "silence"
+            if is_orphan():
+                return "orphan"
+        return None
+
+    def drain(self) -> None:
+        """Read all that was printed."""
+        while self._advance():
+            pass
+
+    def finish(self) -> tuple[list[dict[str, t.Any]], str | None]:
+        """The result documents of all that was printed, or why there are none."""
+        self.drain()
+        self._out.close()
+        self._err.close()
+        try:
+            head = self._head.decode("utf-8", errors="replace")
+            return (parse_file(self._path) if is_document(head) else self._text.documents()), None
+        except GpufabricError as error:
+            return [], str(error)
+
+    def _take(self, block: bytes) -> None:
+        self._head = self._head or block[:4096]
+        self._text.feed(block)
+
+    def _take_error(self, block: bytes) -> None:
+        self.marks.feed(block)
+        self.lost_daemon = self.lost_daemon or _LOST_DAEMON in block
+
+    def _advance(self) -> bool:
+        # Both, whatever came of the first.
+        grown = [self._out.advance(), self._err.advance()]
+        rows = self._text.new_rows()
+        if rows:
+            self._run.tell(event="rows", point=self._number, rows=rows)
+        return any(grown)

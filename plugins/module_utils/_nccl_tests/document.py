@@ -1,0 +1,268 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""What the parsers read of one run of nccl-tests, and the result document made from it.
+
+Sizes are in bytes, times in microseconds, bandwidths in GB/s (10^9 bytes a second).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+
+problem = RESULT_CATALOGUE.problem
+
+RESULT_SCHEMA = "gpufabric.nccl/result/v1"
+
+#: The two halves of a row, as the document and as people call them.
+PLACEMENTS = {"out_of_place": "out-of-place", "in_place": "in-place"}
+
+CONFIG = (
+    *("nthreads", "ngpus", "minbytes", "maxbytes", "step", "warmup_iters", "iters", "agg_iters", "validation", "graph"),
+)
+
+Row = t.Dict[str, t.Any]
+
+
+@dataclasses.dataclass
+class Test:
+    """What the parsers read of one test; ``document`` judges it."""
+
+    #: How far the reading of a text has come: the line that comes latest in an output, as an index of their order.
+    stage: int = 0
+    tool: dict[str, str | None] = dataclasses.field(
+        default_factory=lambda: {"name": "nccl-tests", "version": None, "nccl_version": None}
+    )
+    collective: str | None = None
+    config: dict[str, t.Any] = dataclasses.field(default_factory=lambda: dict.fromkeys(CONFIG))
+    env: dict[str, str] = dataclasses.field(default_factory=dict)
+    ranks: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    rows: list[Row] = dataclasses.field(default_factory=list)
+    #: Half of what the last printed digit of each bus bandwidth stands for, in sum: how far off their mean may be.
+    rounding: float = 0.0
+    #: Rows of which only the out-of-place half was printed.
+    half_rows: list[Row] = dataclasses.field(default_factory=list)
+    #: Whether the table has no header, and whether a row of it is not what such rows are.
+    headless: bool = False
+    doubtful: bool = False
+    #: Those of the rows that were torn and put together, and how many ends of torn rows had no begin.
+    joined: list[Row] = dataclasses.field(default_factory=list)
+    orphans: int = 0
+    lost_rows: int = 0
+    lost_evidence: str = ""
+    elided: bool = False
+    bounds: list[tuple[int, bool]] = dataclasses.field(default_factory=list)
+    averages: list[tuple[float, bool]] = dataclasses.field(default_factory=list)
+    bitwise: list[int] = dataclasses.field(default_factory=list)
+    json_output: str | None = None
+    failure: str = ""
+    errors: list[str] = dataclasses.field(default_factory=list)
+    #: Formats without a summary say in another way that they are whole; None where the summary is to be there.
+    ended: bool | None = None
+
+    def lose(self, evidence: str) -> None:
+        """Count a torn row whose parts cannot be joined."""
+        self.lost_rows += 1
+        self.lost_evidence = self.lost_evidence or evidence.strip()[:200]
+
+    @property
+    def runs(self) -> int:
+        """The number of programs that printed the text: each has one rank 0 and one summary."""
+        return max(1, sum(rank["rank"] == 0 for rank in self.ranks), len(self.bounds))
+
+    def document(self) -> dict[str, t.Any]:
+        """The result document."""
+        self._settle_headless_rows()
+        self._settle_joined_rows()
+        self._settle_half_rows()
+        self._settle_errors()
+        problems = list(self._problems())
+        not_whole = {"output-cut", "rows-lost", "rows-elided", "average-differs", "mpi-missing"}
+        document = {
+            "schema": RESULT_SCHEMA,
+            "tool": self.tool,
+            "collective": self.collective or _derived_collective(self.rows),
+            "complete": not not_whole & {item.id for item in problems},
+            "config": self.config,
+            "ranks": self.ranks,
+            "rows": self.rows,
+            "lost_rows": self.lost_rows,
+            "summary": self._summary(),
+            "json_output": self.json_output,
+            "points": {},
+            "env": self.env,
+            "host_count": len({rank["host"] for rank in self.ranks}),
+            "rank_count": len(self.ranks),
+            "problems": [],
+            "verdict": "",
+        }
+        return add_problems(document, problems)
+
+    def _settle_headless_rows(self) -> None:
+        """Keep rows without a header only if the numbers of one of them fit no other columns."""
+        if self.headless and (self.doubtful or not any(half["algbw"] >= 0.1 for _size, _place, half in self._halves())):
+            for row in self.rows:
+                self.lose(f"size {row['size']}: the header of the table is missing")
+            self.rows, self.joined = [], []
+
+    def _settle_joined_rows(self) -> None:
+        """Drop joined rows if several programs printed: the end may belong to another program's row."""
+        mixed = self.runs > 1 or self.orphans > 0
+        # A low bandwidth does not prove the row, so nothing else may be wrong.
+        doubtful = [row for row in self.joined if mixed or (self.lost_rows and not _has_bandwidth(row))]
+        known = {id(row) for row in doubtful}
+        self.rows = [row for row in self.rows if id(row) not in known]
+        for row in doubtful:
+            self.lose(f"size {row['size']}: put together of lines of several programs")
+        self.joined = []
+
+    def _settle_half_rows(self) -> None:
+        """Keep rows without the in-place half if all rows are such and the printed average is theirs; else they are cut."""
+        if not self.half_rows:
+            return
+        values = [row["out_of_place"]["busbw"] for row in self.half_rows]
+        # Without a header it may be the other half.
+        alone = not self.rows and not self.headless and self.averages
+        if alone and _close(sum(values) / len(values), self.averages[0][0], 0.005):
+            self.rows = self.half_rows
+            self.rounding = 0.005 * len(self.rows)
+        else:
+            for row in self.half_rows:
+                self.lose(f"size {row['size']}: the in-place half is missing")
+        self.half_rows = []
+
+    def _settle_errors(self) -> None:
+        """Old versions print the greatest difference instead of the number of wrong values; their summary says if there are none."""
+        for _size, _placement, half in self._halves():
+            if half.get("error") == 0 or ("error" in half and self.bounds and all(okay for count, okay in self.bounds)):
+                half["wrong"] = 0
+
+    def _halves(self) -> t.Iterator[tuple[int, str, dict[str, t.Any]]]:
+        for row in self.rows:
+            for placement in PLACEMENTS:
+                if row[placement] is not None:
+                    yield row["size"], placement, row[placement]
+
+    def _summary(self) -> dict[str, t.Any]:
+        halves = list(self._halves())
+        wrong = [half["wrong"] for size, placement, half in halves if half["wrong"] is not None]
+        peak: tuple[float | None, int | None] = (None, None)
+        # The bandwidths of separate runs are not those of the hosts together.
+        if halves and self.runs == 1:
+            peak = max((half["busbw"], size) for size, placement, half in halves)
+        return {
+            "avg_busbw": self.averages[0][0] if self.averages and self.runs == 1 else None,
+            "peak_busbw": peak[0],
+            "peak_size": peak[1],
+            "wrong": sum(wrong) if wrong else None,
+            "checked": bool(wrong) or any("error" in half for size, placement, half in halves),
+            "out_of_bounds": sum(count for count, okay in self.bounds) if self.bounds else None,
+        }
+
+    def _problems(self) -> t.Iterator[Problem]:
+        if self.runs > 1:
+            hosts = listing(dict.fromkeys(rank["host"] for rank in self.ranks)) or "unknown hosts"
+            rank_0 = sum(rank["rank"] == 0 for rank in self.ranks)
+            evidence = f"rank 0 is listed {rank_0} times, the summary {len(self.bounds)} times"
+            yield problem("mpi-missing", evidence=evidence, runs=self.runs, hosts=hosts)
+        else:
+            yield from self._missing_lines()
+        yield from self._wrong_values()
+        if any(not okay for value, okay in self.averages):
+            yield problem("average-below-minimum", evidence=f"Avg bus bandwidth: {self.averages[0][0]:g} FAILED")
+        if self.errors:
+            yield problem("errors-reported", evidence=listing(self.errors)[:500])
+
+    def _missing_lines(self) -> t.Iterator[Problem]:
+        if self.lost_rows:
+            yield problem("rows-lost", evidence=self.lost_evidence, count=self.lost_rows)
+        if self.elided:
+            yield problem("rows-elided")
+        numbers = {rank["rank"] for rank in self.ranks}
+        if numbers and len(numbers) != max(numbers) + 1:
+            yield problem("ranks-lost", count=len(numbers), highest=max(numbers))
+        if not (self.bounds and self.averages if self.ended is None else self.ended):
+            last = f"the last whole row is of {self.rows[-1]['size']} bytes" if self.rows else "there is no row"
+            yield problem("output-cut", evidence=f"{last}; {self.failure}" if self.failure else last)
+            return
+        if self.averages:
+            yield from self._average_differs()
+
+    def _average_differs(self) -> t.Iterator[Problem]:
+        busbw = [half["busbw"] for size, placement, half in self._halves()]
+        mean = sum(busbw) / len(busbw) if busbw else 0.0
+        printed = self.averages[0][0]
+        if not _close(mean, printed, self.rounding / len(busbw) if busbw else 0.0):
+            evidence = f"Avg bus bandwidth: {printed:g}; mean of {len(self.rows)} rows: {mean:g}"
+            yield problem("average-differs", evidence=evidence)
+
+    def _wrong_values(self) -> t.Iterator[Problem]:
+        found = [
+            f"{half['wrong']} at size {size} {PLACEMENTS[placement]}"
+            for size, placement, half in self._halves()
+            if half["wrong"]
+        ]
+        if found or any(not okay for count, okay in self.bounds):
+            evidence = listing(found) or f"Out of bounds values: {self.bounds[0][0]} FAILED"
+            yield problem("wrong-values", evidence=evidence)
+        if any(self.bitwise):
+            yield problem("bitwise-mismatch", evidence=f"Bitwise mismatches: {sum(self.bitwise)}")
+
+
+def add_problems(document: t.Mapping[str, t.Any], problems: t.Iterable[Problem]) -> dict[str, t.Any]:
+    """The document with the problems that it does not have yet, and the verdict that follows."""
+    known = document["problems"]
+    entries = [*known, *(entry for entry in (item.as_dict() for item in problems) if entry not in known)]
+    if any(entry["severity"] == "error" for entry in entries):
+        verdict = "fail"
+    elif not document["complete"]:
+        verdict = "incomplete"
+    else:
+        verdict = "pass" if document["summary"]["checked"] else "unchecked"
+    return {**document, "problems": entries, "verdict": verdict}
+
+
+def collective_of(program: str) -> str:
+    """``all_reduce`` of ``/opt/all_reduce_perf``, ``all_reduce_perf_mpi`` and ``all_reduce_cpu``."""
+    return re.sub(r"_(?:perf|cpu)(?:_\w+)?\Z", "", re.split(r"[/\\]", program)[-1])
+
+
+def library_version(number: int | None) -> str | None:
+    """``2.16.5`` of ``21605``; up to 2.8 the number had one digit less (``2804``)."""
+    if not number:
+        return None
+    major = 10000 if number >= 10000 else 1000
+    return f"{number // major}.{number % major // 100}.{number % 100}"
+
+
+def _has_bandwidth(row: Row) -> bool:
+    """Whether the bandwidths of a row have enough digits to prove that its parts belong together."""
+    return all(row[placement] is None or row[placement]["algbw"] >= 0.1 for placement in PLACEMENTS)
+
+
+def _close(mean: float, printed: float, rounding: float) -> bool:
+    # The average is printed with six digits.
+    return math.isclose(mean, printed, rel_tol=1e-4, abs_tol=max(0.006, 1.1 * rounding))
+
+
+def _derived_collective(rows: t.Sequence[Row]) -> str | None:
+    """``all_reduce`` if the bus bandwidth shows it; None otherwise.
+
+    With more than 2 ranks, the bus bandwidth of all_reduce, 2(n-1)/n of algbw, is larger than algbw; that of no other
+    collective is.
+    """
+    halves = [row["out_of_place"] or row["in_place"] for row in rows]
+    half = max(halves, key=lambda half: half["algbw"], default=None)
+    if half is None or half["algbw"] < 1:
+        return None
+    return "all_reduce" if half["busbw"] > 1.1 * half["algbw"] else None

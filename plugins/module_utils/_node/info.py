@@ -1,0 +1,262 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""What a node has: networks, GPUs, Open MPI, benchmark programs, limits."""
+
+from __future__ import annotations
+
+import glob
+import importlib.metadata
+import ipaddress
+import os
+import re
+import resource
+import socket
+import sys
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import is_foreign
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
+    InterfaceAddress,
+    choose_address,
+    parse_subnet,
+    read_addresses,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
+
+#: Where vendors put Open MPI: AWS, HPC-X, NVIDIA's images, MLNX_OFED, RHEL.
+MPI_PREFIXES = (
+    "/opt/amazon/openmpi",
+    "/opt/amazon/openmpi5",
+    "/opt/hpcx/ompi",
+    "/usr/local/mpi",
+    "/usr/mpi/gcc/openmpi-*",
+    "/usr/lib64/openmpi",
+    "/opt/openmpi*",
+)
+
+#: Where nccl-tests and rccl-tests are usually built or shipped.
+BENCHMARK_DIRECTORIES = (
+    "/opt/nccl-tests/build",
+    "/opt/nccl_tests/build",
+    "/opt/rccl-tests/build",
+    "/usr/local/nccl-tests/build",
+    "/usr/local/bin",
+    "/usr/bin",
+)
+
+
+def parse_mpirun_version(text: str) -> tuple[str, str]:
+    """Implementation and version, from what ``mpirun --version`` prints.
+
+    Open MPI 4.x prints ``mpirun (Open MPI) 4.1.4``, 5.x the same with its own number, HPC-X's may begin with
+    ``Open MPI v``. MPICH and MVAPICH have one program, HYDRA, which tells how it was built. Of any ``other``, the version
+    is its first line.
+    """
+    match = re.search(r"\(?Open MPI\)? v?(\d+\.\d+\S*)", text)
+    if match:
+        return "openmpi", match.group(1)
+    match = re.search(r"Intel\(R\) MPI Library\b.*?Version (\S+)", text)
+    if match:
+        return "intel", match.group(1)
+    if "hydra" in text.lower() or "mvapich" in text.lower():
+        numbers = re.search(r"Version: *(\S+)", text)
+        return "mvapich" if "mvapich" in text.lower() else "mpich", numbers.group(1) if numbers else ""
+    return "other", (text.strip().splitlines() or [""])[0][:80]
+
+
+def vendor_of(mpirun: str, version: str) -> str | None:
+    """Who has built an Open MPI, by the path and version of its mpirun: ``hpcx`` or ``amazon``, as far as it matters."""
+    if "hpcx" in mpirun.lower() or "hpc-x" in version.lower():
+        return "hpcx"
+    return "amazon" if "amzn" in version or mpirun.startswith("/opt/amazon/") else None
+
+
+def parse_gpu_names(text: str) -> list[str]:
+    """Names of NVIDIA GPUs, from ``nvidia-smi --query-gpu=name --format=csv,noheader``."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def is_amd_gpu(properties: str) -> bool:
+    """Whether a node of the KFD topology is a GPU, from the text of its properties; a CPU has no SIMD units."""
+    match = re.search(r"^simd_count (\d+)$", properties, re.MULTILINE)
+    return match is not None and int(match.group(1)) > 0
+
+
+def group_interfaces(addresses: t.Iterable[InterfaceAddress]) -> dict[str, list[str]]:
+    """Addresses in CIDR notation by interface."""
+    grouped: dict[str, list[str]] = {}
+    for item in addresses:
+        grouped.setdefault(item.interface, []).append(f"{item.address}/{item.prefix_length}")
+    return grouped
+
+
+def interfaces_in(interfaces: t.Iterable[t.Mapping[str, t.Any]], subnet: str) -> list[str]:
+    """The names of the interfaces that have an address in a subnet, in their order.
+
+    ``interfaces``: as mpi_node_info returns them. ``subnet``: in CIDR notation. Raises OptionError.
+    """
+    network = parse_subnet("data_subnet", subnet)
+    return [
+        str(item["name"])
+        for item in interfaces
+        if any(ipaddress.ip_interface(address).ip in network for address in item["addresses"])
+    ]
+
+
+def read_node(
+    control_interface: str | None,
+    data_interface: str | None,
+    data_subnet: str | None,
+    mpi_prefix: str | None,
+    benchmark_dir: str | None,
+) -> dict[str, t.Any]:
+    """All that ``mpi_node_info`` returns. Raises GpufabricError."""
+    addresses = read_addresses()
+    interfaces = [
+        {"name": name, "mtu": _read_number(f"/sys/class/net/{name}/mtu"), "addresses": items}
+        for name, items in group_interfaces(addresses).items()
+    ]
+    return {
+        "hostname": socket.gethostname(),
+        "interfaces": interfaces,
+        "control": _network("control_interface", control_interface, addresses, True),
+        "data": _data_network(data_interface, data_subnet, interfaces, addresses),
+        "gpus": read_gpus(),
+        "mpi": find_mpi(mpi_prefix),
+        "benchmarks": _find_benchmarks(benchmark_dir),
+        "python": {"executable": sys.executable, "mpi4py": _version_of("mpi4py"), "numpy": _version_of("numpy")},
+        "cpus": len(os.sched_getaffinity(0)),
+        "shm_bytes": _size_of("/dev/shm"),
+        "memlock_bytes": _limit(resource.RLIMIT_MEMLOCK),
+        "rdma_devices": sorted(os.path.basename(path) for path in glob.glob("/sys/class/infiniband/*")),
+    }
+
+
+def find_mpi(prefix: str | None) -> dict[str, t.Any] | None:
+    """The node's mpirun, as ``mpi_node_info`` returns it; None where there is none. Raises GpufabricError."""
+    if prefix is not None:
+        mpirun: str | None = os.path.join(prefix, "bin", "mpirun")
+        if not os.access(mpirun, os.X_OK):
+            raise OptionError("mpi_prefix", prefix, "a directory with bin/mpirun in it")
+    else:
+        found = [path for pattern in MPI_PREFIXES for path in sorted(glob.glob(f"{pattern}/bin/mpirun"))]
+        mpirun = find_program("mpirun") or (found or [None])[0]
+    if mpirun is None:
+        return None
+    prefix = _prefix_of(mpirun) if prefix is None else prefix
+    # It may be linked to libraries that only LD_LIBRARY_PATH leads to.
+    libraries = [os.path.join(prefix, "lib"), os.path.join(prefix, "lib64"), os.environ.get("LD_LIBRARY_PATH", "")]
+    inherited = {name: value for name, value in os.environ.items() if not is_foreign(name, value, prefix)}
+    environment = {**inherited, "LD_LIBRARY_PATH": ":".join(path for path in libraries if path)}
+    result = run([mpirun, "--version"], environment=environment)
+    if result.returncode != 0:
+        raise NodeError(f"{mpirun} does not run: {(result.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+    implementation, version = parse_mpirun_version(result.stdout)
+    vendor = vendor_of(os.path.realpath(mpirun), version) if implementation == "openmpi" else None
+    return {
+        "mpirun": mpirun,
+        "prefix": prefix,
+        "implementation": implementation,
+        "version": version,
+        "vendor": vendor,
+    }
+
+
+def _prefix_of(mpirun: str) -> str:
+    """The directory that Open MPI is in. The mpirun on the PATH may be a link to it, with no daemon beside."""
+    for path in (mpirun, os.path.realpath(mpirun)):
+        if any(os.path.exists(os.path.join(os.path.dirname(path), daemon)) for daemon in ("orted", "prted")):
+            return os.path.dirname(os.path.dirname(path))
+    return os.path.dirname(os.path.dirname(mpirun))
+
+
+def _data_network(
+    names: str | None, subnet: str | None, interfaces: list[dict[str, t.Any]], addresses: list[InterfaceAddress]
+) -> dict[str, str | None] | None:
+    """NCCL's network; several interfaces are named with commas between, and have no address in common."""
+    if subnet is not None:
+        found = interfaces_in(interfaces, subnet)
+        if not found:
+            has = ", ".join(f"{address} ({one['name']})" for one in interfaces for address in one["addresses"])
+            raise OptionError("data_subnet", subnet, f"a subnet that this node has an address in: {has}")
+        names = ",".join(found)
+    networks = [_network("data_interface", name, addresses, False) for name in names.split(",")] if names else [None]
+    return networks[0] if len(networks) == 1 else {"interface": names, "address": None, "subnet": subnet}
+
+
+def _network(
+    option: str, interface: str | None, addresses: list[InterfaceAddress], needs_address: bool
+) -> dict[str, str | None] | None:
+    if interface is None:
+        return None
+    if not os.path.isdir(f"/sys/class/net/{interface}"):
+        raise OptionError(
+            option, interface, f"an interface of this node: {', '.join(sorted(os.listdir('/sys/class/net')))}"
+        )
+    own = [item for item in addresses if item.interface == interface and item.is_ipv4]
+    if not own and not needs_address:
+        return {"interface": interface, "address": None, "subnet": None}
+    if not own:
+        raise OptionError(option, interface, "an interface with an IPv4 address")
+    address = choose_address(own, interface=interface)
+    subnet = next(str(item.network) for item in own if item.address == address)
+    return {"interface": interface, "address": address, "subnet": subnet}
+
+
+def read_gpus() -> dict[str, t.Any]:
+    """``vendor``, ``count`` and ``names`` of the node's GPUs."""
+    if os.path.isdir("/proc/driver/nvidia/gpus") or find_program("nvidia-smi"):
+        program = find_program("nvidia-smi")
+        result = run([program, "--query-gpu=name", "--format=csv,noheader"]) if program else None
+        names = parse_gpu_names(result.stdout) if result is not None and result.returncode == 0 else []
+        count = len(names) or len(glob.glob("/proc/driver/nvidia/gpus/*"))
+        if count:
+            return {"vendor": "nvidia", "count": count, "names": sorted(set(names))}
+    amd = [
+        path
+        for path in glob.glob("/sys/class/kfd/kfd/topology/nodes/*/properties")
+        if is_amd_gpu(read_text(path) or "")
+    ]
+    return {"vendor": "amd" if amd else "none", "count": len(amd), "names": []}
+
+
+def _find_benchmarks(directory: str | None) -> dict[str, t.Any] | None:
+    if directory is not None and not os.path.isdir(directory):
+        raise OptionError("benchmark_dir", directory, "a directory of this node")
+    on_path = find_program("all_reduce_perf")
+    places = (directory,) if directory else (*([os.path.dirname(on_path)] if on_path else []), *BENCHMARK_DIRECTORIES)
+    for place in places:
+        programs = sorted(os.path.basename(path) for path in glob.glob(f"{place}/*_perf") if os.access(path, os.X_OK))
+        if programs:
+            return {"directory": place, "programs": programs}
+    return None
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _read_number(path: str) -> int | None:
+    text = (read_text(path) or "").strip()
+    return int(text) if text.isdigit() else None
+
+
+def _size_of(path: str) -> int | None:
+    if not os.path.isdir(path):
+        return None
+    status = os.statvfs(path)
+    return status.f_frsize * status.f_blocks
+
+
+def _limit(number: int) -> int | None:
+    soft, _hard = resource.getrlimit(number)
+    return None if soft == resource.RLIM_INFINITY else soft

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Values of variables as their type says, however they were given.
+
+``-e NAME=VALUE`` and a survey of AWX give text for anything, and an empty text for what was left blank.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+
+#: An option as in a role's argument_specs: ``type``, ``elements``, ``choices``, ``default``.
+Spec = t.Mapping[str, t.Any]
+
+_TRUE = ("true", "yes", "on", "y", "t", "1")
+_FALSE = ("false", "no", "off", "n", "f", "0")
+
+
+def read_values(specs: t.Mapping[str, Spec], values: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The value of each variable of ``specs``, its default or None where there is none. Raises OptionError."""
+    return {name: read_value(name, spec, values.get(name)) for name, spec in specs.items()}
+
+
+def read_value(name: str, spec: Spec, value: t.Any) -> t.Any:
+    """A variable's value as its type says; its default, or None, if it is not set or blank. Raises OptionError."""
+    kind = spec.get("type", "str")
+    if value is None or (isinstance(value, str) and not value.strip() and kind != "str"):
+        return spec.get("default")
+    value = _READERS[kind](name, spec, value)
+    choices = spec.get("choices")
+    if choices is not None:
+        for item in value if isinstance(value, list) else [value]:
+            if item not in choices:
+                raise OptionError(name, item, ", ".join(map(str, choices)))
+    return value
+
+
+def _text(name: str, _spec: Spec, value: t.Any) -> str:
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise OptionError(name, value, "a text")
+
+
+def _path(name: str, spec: Spec, value: t.Any) -> str:
+    return os.path.expanduser(_text(name, spec, value))
+
+
+def _switch(name: str, _spec: Spec, value: t.Any) -> bool:
+    word = str(value).strip().lower()
+    if word not in _TRUE + _FALSE:
+        raise OptionError(name, value, "true or false")
+    return word in _TRUE
+
+
+def _integer(name: str, spec: Spec, value: t.Any) -> int:
+    number = _number(name, spec, value)
+    if number != int(number):
+        raise OptionError(name, value, "a whole number")
+    return int(number)
+
+
+def _number(name: str, spec: Spec, value: t.Any) -> float:
+    wanted = "a whole number" if spec.get("type") == "int" or spec.get("elements") == "int" else "a number"
+    if isinstance(value, bool):
+        raise OptionError(name, value, wanted)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise OptionError(name, value, wanted) from None
+    if not math.isfinite(number):
+        raise OptionError(name, value, wanted)
+    return number
+
+
+def _list(name: str, spec: Spec, value: t.Any) -> list[t.Any]:
+    """Text is a list in JSON, or items separated by commas or lines."""
+    elements = {"type": spec.get("elements", "str")}
+    if isinstance(value, str):
+        value = _json(name, value) if value.lstrip().startswith(("[", "{")) else _items(value)
+    if isinstance(value, t.Mapping) and elements["type"] != "dict":
+        raise OptionError(name, value, "a list; as text with commas, with lines, or in JSON")
+    if isinstance(value, (t.Mapping, int, float)):
+        value = [value]
+    items = list(value)
+    return [
+        _READERS[elements["type"]](f"{name}[{number}]" if len(items) > 1 else name, elements, item)
+        for number, item in enumerate(items)
+    ]
+
+
+def _dict(name: str, _spec: Spec, value: t.Any) -> dict[str, t.Any]:
+    """Text is a dictionary in JSON, or NAME=VALUE separated by commas or lines."""
+    if isinstance(value, str):
+        text = value.strip()
+        pairs = [item.partition("=") for item in _items(text)]
+        if text.startswith(("{", "[")):
+            value = _json(name, text)
+        elif all(key.strip() and separator for key, separator, _item in pairs):
+            value = {key.strip(): item.strip() for key, _separator, item in pairs}
+    if not isinstance(value, t.Mapping):
+        raise OptionError(name, value, "a dictionary; as text NAME=VALUE with commas, with lines, or in JSON")
+    return {str(key): item for key, item in value.items()}
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for line in text.splitlines() for item in line.split(",") if item.strip()]
+
+
+def _json(name: str, text: str) -> t.Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise OptionError(name, text, f"text that is JSON if it begins like it ({error})") from None
+
+
+def _raw(_name: str, _spec: Spec, value: t.Any) -> t.Any:
+    return value
+
+
+_READERS: dict[str, t.Callable[[str, Spec, t.Any], t.Any]] = {
+    "str": _text,
+    "path": _path,
+    "bool": _switch,
+    "int": _integer,
+    "float": _number,
+    "list": _list,
+    "dict": _dict,
+    "raw": _raw,
+}

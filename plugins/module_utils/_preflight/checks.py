@@ -1,0 +1,481 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""What prevents a launch: pure functions from the facts of its peers to problems."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import ipaddress
+import re
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import Attempt
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts as RunFacts
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import unresolved_problem
+
+#: In the order in which a launch needs them.
+STAGES = (
+    *("resolve", "connect", "host_key", "authenticate", "session", "environment", "daemon", "libraries", "version"),
+    *("program", "control", "callback", "data", "gpus", "limits", "disk", "clock", "rdma"),
+)
+
+_MIB = 1 << 20
+#: A NCCL rank takes some tens of MiB of shared memory.
+_SHM_PER_GPU = 64 * _MIB
+#: Below this, what is in /dev/shm is left over from something and the next program fails.
+_SHM_LEAST = 16 * _MIB
+#: NCCL registers its buffers with the RDMA devices; kernels and container engines start at 64 KiB or 8 MiB.
+_MEMLOCK_FOR_RDMA = 64 * _MIB
+
+Facts = t.Dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """What each host must have at least. Sizes are in bytes; None: it depends on what else the host has."""
+
+    gpus: int | None = None
+    shm_bytes: int | None = None
+    memlock_bytes: int | None = None
+    processes: int = 256
+    open_files: int = 1024
+    disk_bytes: int = 64 * _MIB
+    clock_skew: float = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What to check, and how. Times are in seconds.
+
+    ``control``: an interface or a subnet. ``environment``: names of variables that must reach the peers, or patterns.
+    ``launcher``: what to call the launcher in problems that are its own.
+    """
+
+    launcher: str
+    prefix: str
+    daemon: str
+    run_dir: str
+    full: bool = False
+    program: str | None = None
+    control: str | None = None
+    data_interface: str | None = None
+    environment: tuple[str, ...] = ()
+    rdma_devices: str = ""
+    gid_index: int | None = None
+    timeout: float = 5.0
+    expected: Expected = Expected()
+
+    @property
+    def deadline(self) -> float:
+        """Seconds after which a session is given up; the limits of its steps are far below."""
+        return 5 * self.timeout + 60
+
+    @property
+    def data_interfaces(self) -> list[str]:
+        """The names of NCCL's interfaces."""
+        return self.data_interface.split(",") if self.data_interface else []
+
+
+@dataclasses.dataclass
+class Seen:
+    """What the checks saw of one peer. Everything behind its first obstacle is None."""
+
+    name: str
+    address: str | None = None
+    unresolved: str | None = None
+    loopback: list[str] = dataclasses.field(default_factory=list)
+    port: int | None = None
+    user: str | None = None
+    attempt: Attempt | None = None
+    banner: tuple[str, str] | None = None
+    answered: bool = False
+    facts: Facts | None = None
+    status: int | None = None
+    output: str = ""
+    links: Facts = dataclasses.field(default_factory=dict)
+    reference: Facts = dataclasses.field(default_factory=dict)
+    not_sent: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A problem and the stage of the launch that it prevents."""
+
+    stage: str
+    problem: Problem
+
+
+#: The stage that a cause found in ssh's messages prevents; all other causes prevent the session.
+_STAGES_OF_SSH = {
+    "resolve": ("name-",),
+    "connect": ("connect-", "ssh-banner-", "ssh-closed", "ssh-max-startups", "ssh-not-ssh", "ssh-penalty"),
+    "host_key": ("host-key-", "ssh-no-common-algorithm"),
+    "authenticate": ("pam-", "ssh-auth-", "ssh-key-", "ssh-too-many-keys"),
+}
+#: Causes on the launcher, which logs in.
+_OF_THE_CLIENT = ("ssh-key-", "ssh-config-", "uid-without-account")
+
+
+#: Causes by what a connection delivers instead of the version of an SSH server.
+_NO_SSH = {
+    "closed": "ssh-closed",
+    "crowded": "ssh-max-startups",
+    "silent": "ssh-banner-timeout",
+    "other": "ssh-not-ssh",
+}
+
+
+def reaching(attempt: Attempt | None, banner: tuple[str, str] | None, host: str, facts: Facts) -> Finding | None:
+    """What prevents ssh before it starts, from an attempt to connect and the first bytes. ``facts``: for the texts."""
+    if attempt is not None and attempt.status != "ok":
+        return Finding(
+            "connect",
+            problem(f"connect-{attempt.status}", host, attempt.text, **{**facts, "by": attempt.by}),
+        )
+    if banner is not None and banner[0] != "ssh":
+        return Finding("connect", problem(_NO_SSH[banner[0]], host, banner[1], **facts))
+    return None
+
+
+def unresolved(name: str, reason: str, host: str) -> Finding:
+    """The finding for a name without an address. ``reason``: the resolver's words, which show whether it got an answer."""
+    return Finding("resolve", unresolved_problem(name, reason, host))
+
+
+def said_by_ssh(text: str, host: str, launcher: str, address: str = "") -> list[Finding]:
+    """The findings in the messages of ssh, or of a session that failed. ``address``: what ssh calls the host."""
+    found = []
+    for item in diagnose([Source("ssh", text.splitlines(), host)], None, RunFacts(names={address: host})):
+        stage = next((stage for stage, ids in _STAGES_OF_SSH.items() if item.id.startswith(ids)), "session")
+        owner = launcher if item.id.startswith(_OF_THE_CLIENT) else host
+        found.append(Finding(stage, dataclasses.replace(item, host=owner)))
+    return found
+
+
+def findings_of(seen: Seen, settings: Settings) -> list[Finding]:
+    """The findings of a peer by itself. An obstacle on the way to the peer hides what lies behind it."""
+    obstacles = _obstacles(seen, settings)
+    if obstacles:
+        return obstacles
+    if seen.facts is None:
+        return [Finding("session", problem("python-missing", seen.name, seen.output))]
+    return [
+        Finding(stage, found)
+        for stage, check in _CHECKS
+        if settings.full or stage in STAGES[: STAGES.index("callback") + 1]
+        for found in check(seen, seen.facts, settings)
+    ]
+
+
+def _obstacles(seen: Seen, settings: Settings) -> list[Finding]:
+    if seen.loopback:
+        text = ", ".join(seen.loopback)
+        return [Finding("resolve", problem("name-loopback", seen.name, text, name=seen.name, addresses=text))]
+    if seen.address is None:
+        return [unresolved(seen.name, seen.unresolved or "", seen.name)]
+    facts = {
+        "address": seen.address,
+        "port": seen.port or 22,
+        "user": seen.user or "this user",
+        "seconds": f"{settings.timeout:g}",
+        "status": seen.status,
+    }
+    obstacle = reaching(seen.attempt, seen.banner, seen.name, facts)
+    if obstacle is not None or seen.answered:
+        return [obstacle] if obstacle is not None else []
+    return said_by_ssh(seen.output, seen.name, settings.launcher, seen.address) or [
+        Finding("session", problem("ssh-session", seen.name, seen.output[-1000:], **facts))
+    ]
+
+
+def _lost_variables(seen: Seen, facts: Facts) -> tuple[list[str], list[str]]:
+    """The variables that ssh did not send, and those that sshd did not accept."""
+    lost = [name for name, arrived in facts["environment"].items() if not arrived]
+    return [name for name in lost if name in seen.not_sent], [name for name in lost if name not in seen.not_sent]
+
+
+def _lost_libraries(seen: Seen, facts: Facts) -> list[str]:
+    """Libraries that the daemon misses because LD_LIBRARY_PATH was lost: the launcher, which has it, finds them."""
+    if facts["environment"].get("LD_LIBRARY_PATH", True):
+        return []
+    return sorted(set(facts["daemon"].get("missing", [])) - set(seen.reference["daemon"].get("missing", [])))
+
+
+def _check_environment(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    libraries = _lost_libraries(seen, facts)
+    for kind, names in zip(("env-not-sent", "env-not-accepted"), _lost_variables(seen, facts)):
+        if names:
+            guilty = libraries and "LD_LIBRARY_PATH" in names
+            evidence = f"{facts['daemon']['path']} misses {', '.join(libraries)}" if guilty else ""
+            severity = "error" if guilty else None
+            yield problem(kind, seen.name, evidence, severity, variables=", ".join(names))
+
+
+def _check_daemon(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    daemon = facts["daemon"]
+    elsewhere = daemon.get("elsewhere", [])
+    if not daemon["exists"] and _other_version(seen, facts):
+        # Open MPI 4 and 5 have daemons of different names.
+        return
+    names = {"daemon": settings.daemon, "prefix": settings.prefix}
+    if elsewhere:
+        yield problem("mpi-prefix-differs", seen.name, ", ".join(elsewhere), **names, other=elsewhere[0])
+    elif not daemon["exists"]:
+        yield problem("daemon-missing", seen.name, daemon["path"], **names)
+    elif not daemon["executable"]:
+        yield problem("daemon-not-executable", seen.name, daemon["path"], daemon=daemon["path"])
+
+
+def _check_libraries(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    daemon = facts["daemon"]
+    if daemon.get("missing") and not _lost_libraries(seen, facts):
+        libraries = ", ".join(daemon["missing"])
+        yield problem("daemon-library-missing", seen.name, daemon["path"], daemon=daemon["path"], libraries=libraries)
+
+
+def _other_version(seen: Seen, facts: Facts) -> tuple[str, str] | None:
+    """The versions of the host and of the launcher, if they differ."""
+    there, here = facts["daemon"], seen.reference["daemon"]
+    for key in ("version", "runtime"):
+        if there.get(key) and here.get(key) and there[key] != here[key]:
+            return there[key], here[key]
+    return None
+
+
+def _check_version(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    versions = _other_version(seen, facts)
+    if versions:
+        there, here = facts["daemon"], seen.reference["daemon"]
+        evidence = f"{there['path']}: {there.get('runtime')}; on the launcher {here.get('runtime')}"
+        yield problem("mpi-version-differs", seen.name, evidence, there=versions[0], here=versions[1])
+
+
+def _check_program(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    program, reference = facts["program"], seen.reference.get("program") or {}
+    if program is None:
+        return
+    path = program["path"]
+    if not program["exists"]:
+        yield problem("program-missing", seen.name, path, program=path)
+    elif not program["executable"]:
+        yield problem("program-not-executable", seen.name, path, program=path)
+    elif program["missing"]:
+        libraries = ", ".join(program["missing"])
+        yield problem("program-library-missing", seen.name, path, program=path, libraries=libraries)
+    else:
+        if program["mpi"] is None and program["nccl"] is not None:
+            yield problem("program-without-mpi", seen.name, path, program=path)
+        for key, kind in (
+            ("sha256", "program-differs"),
+            ("mpi", "program-mpi-differs"),
+            ("nccl", "nccl-version-differs"),
+        ):
+            there, here = program[key], reference.get(key)
+            # One difference explains the others.
+            if there and here and there != here:
+                evidence = f"{there}; on the launcher {here}"
+                names = {"program": path, "library": there, "prefix": settings.prefix}
+                yield problem(kind, seen.name, evidence, **names, there=there, here=here)
+                return
+
+
+def _addresses(interface: Facts) -> list[str]:
+    return [address.partition("/")[0] for address in interface["addresses"]]
+
+
+def _check_control(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    control = settings.control
+    if control is None:
+        return
+    own = {name: _addresses(entry) for name, entry in facts["interfaces"].items()}
+    others = "; ".join(f"{name}: {', '.join(items) or 'no address'}" for name, items in own.items() if name != "lo")
+    if "/" in control:
+        network = ipaddress.ip_network(control, strict=False)
+        found = [item for items in own.values() for item in items if ipaddress.ip_address(item) in network]
+    else:
+        found = own.get(control, [])
+    if not found:
+        yield problem("control-interface-missing", seen.name, others, interface=control, others=others)
+    elif seen.address not in found:
+        text = ", ".join(found)
+        yield problem("control-interface-address", seen.name, others, interface=control, address=seen.address, own=text)
+
+
+def _check_callback(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    callback = facts["callback"]
+    where = {"address": callback["address"], "port": callback["port"], "launcher": settings.launcher}
+    if callback["status"] != "ok":
+        yield problem(
+            f"callback-{callback['status']}",
+            seen.name,
+            callback["text"],
+            **where,
+            by=callback.get("by"),
+            seconds=f"{settings.timeout:g}",
+        )
+    elif settings.control is not None and "/" not in settings.control:
+        entry = facts["interfaces"].get(settings.control)
+        source = callback["source"]
+        if entry is not None and entry["addresses"] and source not in _addresses(entry):
+            yield problem("callback-wrong-interface", seen.name, source, interface=settings.control, own=source)
+
+
+def _check_data(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    others = ", ".join(name for name in facts["interfaces"] if name != "lo")
+    for interface in settings.data_interfaces:
+        if interface not in facts["interfaces"]:
+            yield problem("data-interface-missing", seen.name, others, interface=interface, others=others)
+        elif interface not in facts["data"]:
+            yield problem("data-interface-address", seen.name, "", interface=interface)
+
+
+def _check_gpus(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    gpus, expected = facts["gpus"], settings.expected.gpus
+    if gpus["error"]:
+        yield problem("gpu-driver", seen.name, gpus["error"])
+    elif expected is not None and gpus["count"] < expected:
+        yield problem("gpus-missing", seen.name, "", count=gpus["count"], expected=expected)
+
+
+def _check_limits(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    expected, shm = settings.expected, facts["shm"] or {"size": 0, "free": 0}
+    wanted = _SHM_PER_GPU * facts["gpus"]["count"] if expected.shm_bytes is None else expected.shm_bytes
+    sizes = {"size": mebibytes(shm["size"]), "free": mebibytes(shm["free"]), "wanted": mebibytes(wanted)}
+    if shm["size"] > _SHM_LEAST > shm["free"]:
+        yield problem("shm-full", seen.name, f"{sizes['free']} of {sizes['size']} free", **sizes)
+    elif shm["size"] < wanted:
+        yield problem("shm-small", seen.name, f"/dev/shm has {sizes['size']}", **sizes)
+    memlock = expected.memlock_bytes
+    if memlock is None and facts["rdma"]:
+        memlock = _MEMLOCK_FOR_RDMA
+    if memlock is not None and facts["memlock"] is not None and facts["memlock"] < memlock:
+        limit = f"{facts['memlock'] // 1024} KiB"
+        yield problem("memlock-low", seen.name, f"ulimit -l: {limit}", limit=limit, wanted=mebibytes(memlock))
+    if facts["processes"] is not None and facts["processes"] < expected.processes:
+        yield problem("pids-low", seen.name, "", left=facts["processes"], wanted=expected.processes)
+    if facts["open_files"] is not None and facts["open_files"] < expected.open_files:
+        yield problem("files-low", seen.name, "", limit=facts["open_files"], wanted=expected.open_files)
+
+
+def _check_disks(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    wanted = settings.expected.disk_bytes
+    for disk in facts["disks"]:
+        if disk["free"] < wanted:
+            free = mebibytes(disk["free"])
+            yield problem(
+                "disk-full", seen.name, f"{free} free", path=disk["path"], free=free, wanted=mebibytes(wanted)
+            )
+        elif disk["error"]:
+            yield problem("disk-unwritable", seen.name, disk["error"], path=disk["path"])
+
+
+def _check_clock(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    callback = facts["callback"]
+    # The answer may have taken all of its time on either way.
+    if callback["status"] == "ok" and abs(callback["offset"]) - callback["seconds"] / 2 > settings.expected.clock_skew:
+        yield problem("clock-off", seen.name, "", seconds=f"{callback['offset']:+.1f}")
+
+
+_CHECKS: tuple[tuple[str, t.Callable[[Seen, Facts, Settings], t.Iterator[Problem]]], ...] = (
+    ("environment", _check_environment),
+    ("daemon", _check_daemon),
+    ("libraries", _check_libraries),
+    ("version", _check_version),
+    ("program", _check_program),
+    ("control", _check_control),
+    ("callback", _check_callback),
+    ("data", _check_data),
+    ("gpus", _check_gpus),
+    ("limits", _check_limits),
+    ("disk", _check_disks),
+    ("clock", _check_clock),
+)
+
+
+def mebibytes(size: int) -> str:
+    """A size in bytes as text, rounded down to MiB."""
+    return f"{size // _MIB} MiB"
+
+
+def check_links(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, list[Finding]]:
+    """The findings of links between peers over each data network, by the peer that is to blame.
+
+    A peer that fails with two or more others is to blame for that; what is left lies between two.
+    """
+    found: dict[str, list[Finding]] = {}
+    for interface in settings.data_interfaces:
+        for name, finding in _check_links_of(interface, seen):
+            found.setdefault(name, []).append(finding)
+    return found
+
+
+def _check_links_of(interface: str, seen: t.Mapping[str, Seen]) -> t.Iterator[tuple[str, Finding]]:
+    bad: dict[frozenset[str], list[tuple[str, str, str]]] = {}
+    for name, one in seen.items():
+        for other, result in one.links.get(interface, {}).items():
+            if result["status"] != "ok":
+                bad.setdefault(frozenset((name, other)), []).append((name, other, result["status"]))
+    while bad:
+        partners = collections.Counter(name for pair in bad for name in pair)
+        # The first in the order of the peers, where several fail with as many.
+        worst = max((name for name in seen if name in partners), key=lambda name: partners[name])
+        own = [pair for pair in bad if worst in pair]
+        attempts = [attempt for pair in own for attempt in bad.pop(pair)]
+        others = ", ".join(name for name in seen if name != worst and any(name in pair for pair in own))
+        evidence = "; ".join(f"{name} to {other}: {status}" for name, other, status in attempts)
+        facts: Facts = {"interface": interface, "peer": others, "peers": others}
+        if all(status == "large-lost" for _name, _other, status in attempts):
+            own_interface = (seen[worst].facts or {}).get("interfaces", {}).get(interface, {})
+            item = problem("data-mtu", worst, evidence, **facts, mtu=own_interface.get("mtu"))
+        else:
+            item = problem("data-link" if len(own) == 1 else "data-unreachable", worst, evidence, **facts)
+        yield worst, Finding("data", item)
+
+
+def names_port(value: str, device: str, port: int) -> bool:
+    """Whether a value of NCCL_IB_HCA selects a port: ``[^][=]DEVICE[:PORT],...``; without ``=``, names are prefixes."""
+    exclude, exact, names = re.findall(r"\A(\^?)(=?)(.*)", value)[0]
+
+    def meant(name: str) -> bool:
+        wanted, _colon, number = name.partition(":")
+        return (device == wanted if exact else device.startswith(wanted)) and number in ("", str(port))
+
+    return any(meant(name.strip()) for name in names.split(",") if name.strip()) != bool(exclude)
+
+
+def check_rdma(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, list[Finding]]:
+    """The findings of the RDMA ports in use: those that NCCL_IB_HCA selects, else those active on most peers."""
+    ports = {name: one.facts["rdma"] for name, one in seen.items() if one.facts and "rdma" in one.facts}
+    active = collections.Counter(
+        (port["device"], port["port"]) for own in ports.values() for port in own if port["state"] == "ACTIVE"
+    )
+    found: dict[str, list[Finding]] = {}
+    for name, own in ports.items():
+        used = [
+            port
+            for port in own
+            if (
+                names_port(settings.rdma_devices, port["device"], port["port"])
+                if settings.rdma_devices
+                else active[port["device"], port["port"]] * 2 > len(ports)
+            )
+        ]
+        problems = []
+        if settings.rdma_devices and not used:
+            problems.append(problem("rdma-device-missing", name, "", devices=settings.rdma_devices))
+        for port in used:
+            text = f"{port['device']}:{port['port']}"
+            if port["state"] != "ACTIVE":
+                problems.append(problem("rdma-port-down", name, "", port=text, state=port["state"]))
+            elif settings.gid_index is not None and settings.gid_index not in port["gids"]:
+                problems.append(problem("rdma-gid-missing", name, "", port=text, index=settings.gid_index))
+        found[name] = [Finding("rdma", item) for item in problems]
+    return found

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""From the options of mpi_preflight to the checks that they ask for."""
+
+from __future__ import annotations
+
+import os
+import socket
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import parse_hostfile
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
+    Launch,
+    check_implementation,
+    environment,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address, read_addresses
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import find_mpi
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks import Expected, Settings
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.sessions import (
+    Peer,
+    Preflight,
+    choose_callback_address,
+    parse_ssh_config,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
+    agent,
+    check_environment_names,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs import find_openssh_program
+
+
+def read_config(run_dir: RunDir) -> str:
+    """The text of the run's ssh configuration. Raises GpufabricError."""
+    config = read_text(run_dir.ssh_config)
+    if config is None:
+        raise OptionError("run_dir", run_dir.path, "the directory of a run with ssh/config, as ssh_mesh writes it")
+    return config
+
+
+def choose_peers(hosts: list[dict[str, t.Any]] | None, run_dir: RunDir, config: str) -> list[Peer]:
+    """The hosts to check. Raises GpufabricError."""
+    if hosts is None:
+        hostfile = read_text(run_dir.hostfile)
+        if hostfile is None:
+            return [Peer(address, address) for address in parse_ssh_config(config)]
+        return [Peer(host.name) for host in parse_hostfile(hostfile, run_dir.hostfile)]
+    if not hosts:
+        raise OptionError("hosts", hosts, "at least one host with its name")
+    names = [host["name"] for host in hosts]
+    for index, host in enumerate(hosts):
+        if host["name"] in names[:index]:
+            raise OptionError(f"hosts[{index}].name", host["name"], "each host once")
+        if host["address"] is not None:
+            host["address"] = parse_address(f"hosts[{index}].address", host["address"])
+    return [Peer(**host) for host in hosts]
+
+
+def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Peer]) -> Preflight:
+    """The checks that the options ask for. Raises GpufabricError."""
+    check_environment_names("environment", params["environment"])
+    if not 0 < params["timeout"] <= 60:
+        raise OptionError("timeout", params["timeout"], "more than 0 and at most 60 seconds")
+    mpi = check_implementation(find_mpi(params["mpi_prefix"]))
+    ssh = agent(find_openssh_program("ssh"), run_dir)
+    control = params["control_interface"]
+    launch = Launch(mpi["mpirun"], mpi["prefix"], "", 1, None, tuple(ssh), control, params["data_interface"])
+    addresses = read_addresses()
+    callback = choose_callback_address(control, addresses, next((peer.address for peer in peers if peer.address), None))
+    own = {item.address for item in addresses}
+    gid_index = os.environ.get("NCCL_IB_GID_INDEX", "")
+    settings = Settings(
+        launcher=next((peer.name for peer in peers if peer.address in own), socket.gethostname()),
+        prefix=mpi["prefix"],
+        daemon="orted" if mpi["version"].startswith("4.") else "prted",
+        run_dir=run_dir.path,
+        full=params["level"] == "full",
+        program=params["program"],
+        control=control,
+        data_interface=params["data_interface"],
+        environment=tuple(params["environment"]),
+        rdma_devices=os.environ.get("NCCL_IB_HCA", ""),
+        gid_index=int(gid_index) if gid_index.isdigit() else None,
+        timeout=params["timeout"],
+        expected=Expected(**params["expect"]),
+    )
+    variables = Account(run_dir).added_to(environment(launch, os.environ, {}))
+    return Preflight(settings, ssh, config, variables, callback)

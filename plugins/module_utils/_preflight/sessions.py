@@ -1,0 +1,465 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Checks all peers of a launch from the launcher, and the launcher from all peers, before mpirun runs."""
+
+from __future__ import annotations
+
+import ast
+import concurrent.futures
+import contextlib
+import dataclasses
+import fnmatch
+import functools
+import ipaddress
+import json
+import os
+import re
+import secrets
+import select
+import shlex
+import socketserver
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _net, _process
+from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import connect, read_banner, read_line
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import is_numeric
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import PREFIX_VARIABLES, library_path
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import Resolver, source_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import MPI_PREFIXES, parse_mpirun_version
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import probe as probe_script
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import probe_full
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks import (
+    STAGES,
+    Finding,
+    Seen,
+    Settings,
+    check_links,
+    check_rdma,
+    findings_of,
+)
+
+#: How many logins are under way at a time: each takes time of a processor, and sshd and ssh give each only so long.
+_LOGINS = 128
+#: How long, in seconds, a login and a look may take beside their connections, a closer look, and the end of a session.
+_LOGIN, _CLOSER_LOOK, _CLOSING = 20.0, 60.0, 5.0
+#: Where a peer's Python is looked for.
+_PYTHONS = ("python3", "/usr/libexec/platform-python", "/usr/local/bin/python3")
+_SAFE_PATH = re.compile(r"/[A-Za-z0-9._/+-]+\Z")
+
+#: Reads its own source from the standard input and leaves what follows it there, with a Python that is new enough. Without
+#: quotes, and without what a shell takes for its own between double ones.
+_LOADER = (
+    "import sys;sys.version_info<(3,8) and sys.exit(1);exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
+)
+
+#: The exit status that tells a probe that failed from a Python that does not start.
+_FAILED = 86
+
+_BOOTSTRAP = """\
+import os, sys
+def fail(*error):
+    sys.__excepthook__(*error)
+    os._exit({failed})
+sys.excepthook = fail
+for name, text in {sources!r}:
+    sys.modules[name] = type(sys)(name)
+    exec(compile(text, name, "exec"), sys.modules[name].__dict__)
+sys.modules[name].main({parameters!r})
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """A host to check. ``python``: the interpreter to try first. ``run_dir``: the directory of the run on the host."""
+
+    name: str
+    address: str | None = None
+    python: str | None = None
+    run_dir: str | None = None
+
+
+def parse_ssh_config(text: str) -> dict[str, dict[str, list[str]]]:
+    """The values of each keyword (in lower case) by host, from the text of a run's ssh_config with one name to a Host line."""
+    hosts: dict[str, dict[str, list[str]]] = {}
+    keywords: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        keyword, _blank, value = line.strip().partition(" ")
+        if keyword.lower() == "host":
+            keywords = hosts.setdefault(value.strip(), {})
+        elif keyword and not keyword.startswith("#"):
+            keywords.setdefault(keyword.lower(), []).append(value.strip())
+    return hosts
+
+
+def try_variables(patterns: t.Sequence[str], environment: t.Mapping[str, str]) -> dict[str, str]:
+    """A variable for each pattern, to test whether such variables reach a peer: one that is set, else a stand-in."""
+    chosen: dict[str, str] = {}
+    for pattern in patterns:
+        matching = {name: value for name, value in environment.items() if fnmatch.fnmatchcase(name, pattern)}
+        stand_in = pattern.replace("*", "GPUFABRIC_PREFLIGHT").replace("?", "X")
+        chosen.update(matching or {stand_in: "/gpufabric-preflight"})
+    # sshd takes values of one line.
+    return {name: value for name, value in chosen.items() if value and "\n" not in value}
+
+
+def not_sent(variables: t.Iterable[str], send_env: t.Sequence[str]) -> list[str]:
+    """The variables that ssh does not send, by the SendEnv lines of its configuration."""
+    patterns = [pattern for line in send_env for pattern in line.split()]
+    return sorted(name for name in variables if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
+
+
+def remote_command(python: str | None) -> str:
+    """The command for any login shell of a peer: it runs the probe with a Python that is new enough."""
+    pythons = " ".join([python] if python and _SAFE_PATH.match(python) else []) + " " + " ".join(_PYTHONS)
+    script = (
+        f'for p in {pythons.strip()}; do command -v "$p" >/dev/null || continue; "$p" -ISB -c "{_LOADER}"; s=$?;'
+        f' [ $s = 0 ] || [ $s = {_FAILED} ] || [ $s -gt 128 ] && exit $s; done; echo "{probe_script.MARK}None"'
+    )
+    return f"exec /bin/sh -c {shlex.quote(script)}"
+
+
+def sources_of(name: str) -> list[tuple[str, str]]:
+    """Names and sources of a module and its imports from the collection; each comes after its own imports."""
+    source = sys.modules[name].__loader__.get_source(name)
+    # Ansible's own loader on a controller has bytes.
+    source = source.decode() if isinstance(source, bytes) else source
+    found = {}
+    for imported in re.findall(r"^from (ansible_collections\.\S+) import", source, re.MULTILINE):
+        found.update(sources_of(imported))
+    return [*found.items(), (name, source)]
+
+
+@functools.lru_cache(maxsize=None)
+def _sources(full: bool) -> list[tuple[str, str]]:
+    return sources_of((probe_full if full else probe_script).__name__)
+
+
+def program_text(parameters: t.Mapping[str, t.Any]) -> bytes:
+    """The probe with its parameters, as the peer's Python reads it from its standard input."""
+    sources = _sources(parameters["full"])
+    text = _BOOTSTRAP.format(failed=_FAILED, sources=sources, parameters=dict(parameters)).encode()
+    return f"{len(text)}\n".encode() + text
+
+
+def complete(facts: dict[str, t.Any]) -> dict[str, t.Any]:
+    """The facts of a probe, completed on the launcher with what the probe has no modules for."""
+    said = facts["daemon"]["version"]
+    facts["daemon"]["version"] = parse_mpirun_version(said)[1] if said else None
+    return facts
+
+
+def plan_links(data: t.Sequence[str], reach: int = 3) -> dict[str, list[str]]:
+    """The hosts that each host sends to: its next ``reach`` neighbours in a ring. Each host receives from as many."""
+    count = len(data)
+    return {
+        host: [data[(index + step) % count] for step in range(1, min(reach, count - 1) + 1)]
+        for index, host in enumerate(data)
+    }
+
+
+class _CallBack(socketserver.ThreadingTCPServer):
+    """Answers peers that connect to the launcher with its time."""
+
+    # All call at once.
+    request_queue_size = 1024
+    daemon_threads = True
+    allow_reuse_address = False
+
+    def __init__(self, address: str, token: str) -> None:
+        if ":" in address:
+            self.address_family = socketserver.socket.AF_INET6
+        self.token = token
+        super().__init__((address, 0), _Answer)
+        # It looks that often whether it is to end.
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+
+class _Answer(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.settimeout(10)
+        with contextlib.suppress(OSError):
+            if read_line(self.request).decode(errors="replace").strip() == self.server.token:
+                self.request.sendall(f"{self.server.token} {time.time()!r}\n".encode())
+
+
+class Session:
+    """An ssh session with the probe at its other end."""
+
+    def __init__(self, argv: t.Sequence[str], environment: t.Mapping[str, str], source: bytes) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            argv, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
+        )
+        # Of a session that never reads, the pipe is full at some time.
+        os.set_blocking(self._process.stdin.fileno(), False)
+        self._begun = time.monotonic()
+        self._input = source
+        self._output = b""
+        self._ended = False
+        self._other_output = ""
+
+    def write(self, data: bytes) -> None:
+        """Queue text for the probe; it is sent when the probe reads."""
+        self._input += data
+
+    def wait(self, seconds: float) -> bool:
+        """Send queued text until there is something to read or the session ends; False when the time is up."""
+        deadline = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._process.stdout, select.POLLIN)
+        if self._input:
+            poll.register(self._process.stdin, select.POLLOUT)
+        while True:
+            ready = [number for number, _event in poll.poll(max(deadline - time.monotonic(), 0) * 1000)]
+            if not ready or self._process.stdout.fileno() in ready:
+                return bool(ready)
+            try:
+                self._input = self._input[os.write(ready[0], self._input) :]
+            except OSError:
+                # The session is over; reading from it says so.
+                self._input = b""
+            if not self._input:
+                poll.unregister(self._process.stdin)
+
+    def read(self, seconds: float) -> tuple[bool, t.Any]:
+        """Whether the probe answered in time, and its answer; None from a peer without Python."""
+        deadline = time.monotonic() + seconds
+        while True:
+            line, newline, rest = self._output.partition(b"\n")
+            if newline or self._ended:
+                self._output = rest
+                text = line.decode(errors="replace")
+                if text.startswith(probe_script.MARK):
+                    with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+                        return True, ast.literal_eval(text[len(probe_script.MARK) :])
+                self._other_output = f"{self._other_output}{text}\n"[-2000:]
+                if self._ended and not rest:
+                    return False, None
+            elif self.wait(deadline - time.monotonic()):
+                data = os.read(self._process.stdout.fileno(), 1 << 16)
+                self._output += data
+                self._ended = not data
+            else:
+                self._other_output += f"no answer in {time.monotonic() - self._begun:.0f} s"
+                self._process.kill()
+                return False, None
+
+    def close(self) -> tuple[int, str]:
+        """End the session; return ssh's exit status and what ssh and the peer's shell printed instead of an answer."""
+        self._process.stdin.close()
+        try:
+            status = self._process.wait(_CLOSING)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        self._process.stdout.close()
+        with self._errors:
+            self._errors.seek(0)
+            errors = self._errors.read().decode(errors="replace")
+        return status, f"{errors}{self._other_output}".strip()
+
+
+class Preflight:
+    """Checks all peers at once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        agent: t.Sequence[str],
+        config: str,
+        environment: t.Mapping[str, str],
+        callback_address: str,
+    ) -> None:
+        """``agent``: the argv of ssh. ``config``: the text of its configuration."""
+        self.settings = settings
+        self._agent = agent
+        self._config = parse_ssh_config(config)
+        self._variables = try_variables(settings.environment, environment)
+        self._environment = {**environment, **self._variables}
+        self._address = callback_address
+        self._token = secrets.token_hex(16)
+        # A login takes time of a processor; those that wait for a dead host take none, and are not counted.
+        self._logins = threading.BoundedSemaphore(_LOGINS)
+
+    def run(self, peers: t.Sequence[Peer]) -> dict[str, Seen]:
+        """What was seen of each peer, by its name, in their order."""
+        # A session takes four.
+        _process.raise_file_limit()
+        seen = {peer.name: Seen(peer.name, peer.address) for peer in peers}
+        with _CallBack(self._address, self._token) as server:
+            port = server.server_address[1]
+            with concurrent.futures.ThreadPoolExecutor(max_workers=len(peers) + 1) as pool:
+                # The launcher looks at itself as at the others, and calls nobody.
+                own = pool.submit(lambda: complete(probe_script.look(self._parameters(peers[0], 0))))
+                sessions = dict(zip(seen, pool.map(lambda peer: self._look_at(peer, seen[peer.name], port), peers)))
+                reference = own.result()
+                if self.settings.full:
+                    self._send_around(seen, sessions, pool)
+                list(pool.map(lambda name: self._close(seen[name], sessions[name]), seen))
+            server.shutdown()
+        if not (reference["program"] or {}).get("exists"):
+            # A launcher that is no worker itself may lack it.
+            programs = [one.facts["program"] for one in seen.values() if one.facts]
+            reference["program"] = next((one for one in programs if one and one["exists"]), None)
+        for one in seen.values():
+            one.reference = reference
+            one.not_sent = not_sent(self._variables, self._config.get(one.address or "", {}).get("sendenv", []))
+        return seen
+
+    def _resolve(self, seen: Seen) -> None:
+        """Find the address of a peer that has none yet."""
+        if is_numeric(seen.name):
+            seen.address = seen.name
+            return
+        answer = Resolver(self.settings.timeout, 0.5).resolve({seen.name: [seen.name]}, {})
+        if seen.name not in answer.found:
+            seen.unresolved = answer.errors.get(seen.name, "")
+            return
+        found = answer.found[seen.name][1]
+        usable = [item for item in found if not ipaddress.ip_address(item).is_loopback]
+        # The address that the run's ssh knows; a host may have others, for other networks.
+        known = [item for item in usable if item in self._config]
+        seen.address = (known or usable or [None])[0]
+        seen.loopback = [] if usable else found
+
+    def _parameters(self, peer: Peer, port: int) -> dict[str, t.Any]:
+        settings = self.settings
+        return {
+            "prefix": settings.prefix,
+            "daemon": settings.daemon,
+            "libraries": library_path(settings.prefix, "").split(":"),
+            "places": MPI_PREFIXES,
+            "foreign": PREFIX_VARIABLES,
+            "program": settings.program,
+            "control": settings.control,
+            "variables": self._variables,
+            "run_dir": peer.run_dir or settings.run_dir,
+            "callback": {"address": self._address, "port": port},
+            "token": self._token,
+            "full": settings.full,
+            "data_interface": settings.data_interface,
+            "timeout": settings.timeout,
+            "deadline": settings.deadline,
+        }
+
+    def _look_at(self, peer: Peer, seen: Seen, port: int) -> Session | None:
+        if seen.address is None:
+            self._resolve(seen)
+        if seen.address is None:
+            return None
+        keywords = self._config.get(seen.address, {})
+        # An adopted host's port may be said elsewhere, and a proxy is not to be gone around.
+        seen.port = int(keywords["port"][0]) if "port" in keywords else self._port_of(seen.address)
+        seen.user = (keywords.get("user") or [None])[0]
+        if seen.port is not None:
+            attempt = connect(seen.address, seen.port, self.settings.timeout)
+            seen.attempt = attempt._replace(connection=None)
+            if attempt.connection is None:
+                return None
+            with attempt.connection as connection:
+                seen.banner = read_banner(connection)
+            if seen.banner[0] != "ssh":
+                return None
+        command = remote_command(peer.python)
+        # In its default, the run's, ssh does not say that a key is missing.
+        options = ["-T", "-o", "LogLevel=INFO", "-o", f"ConnectTimeout={max(1, round(self.settings.timeout))}"]
+        source = program_text(self._parameters(peer, port))
+        argv = [*self._agent, *options, seen.address, command]
+        with self._logins:
+            session = Session(argv, self._environment, source)
+            # A login that hangs takes no time of a processor either.
+            session.wait(self.settings.timeout)
+        seen.answered, facts = session.read(_LOGIN + self.settings.timeout)
+        if facts and self.settings.full:
+            seen.answered, more = session.read(_CLOSER_LOOK)
+            facts = more and {**facts, **more}
+        seen.facts = facts and complete(facts)
+        return session
+
+    def _port_of(self, address: str) -> int | None:
+        result = _process.run([*self._agent, "-G", address])
+        values = dict(line.split(" ", 1) for line in result.stdout.splitlines() if " " in line)
+        if "proxycommand" in values or "proxyjump" in values:
+            return None
+        return int(values["port"]) if values.get("port", "").isdigit() else None
+
+    def _send_around(
+        self,
+        seen: t.Mapping[str, Seen],
+        sessions: t.Mapping[str, Session | None],
+        pool: concurrent.futures.Executor,
+    ) -> None:
+        data = {name: one.facts["data"] for name, one in seen.items() if one.facts and one.facts.get("data")}
+
+        def exchange(item: tuple[str, list[str]]) -> None:
+            name, others = item
+            targets = [
+                {"host": other, "interface": interface, **place}
+                for other in others
+                for interface, place in data[other].items()
+                if interface in data[name]
+            ]
+            sessions[name].write(f"{json.dumps(targets)}\n".encode())
+            seen[name].links = sessions[name].read(_CLOSER_LOOK)[1] or {}
+
+        list(pool.map(exchange, plan_links(list(data)).items()))
+
+    def _close(self, seen: Seen, session: Session | None) -> None:
+        if session is not None:
+            seen.status, seen.output = session.close()
+
+
+def judge(seen: t.Mapping[str, Seen], settings: Settings) -> tuple[list[dict[str, t.Any]], list[Problem]]:
+    """The hosts and the problems, as ``mpi_preflight`` returns them."""
+    between = check_links(seen, settings)
+    rdma = check_rdma(seen, settings)
+    hosts, problems = [], []
+    for name, one in seen.items():
+        findings: list[Finding] = [*findings_of(one, settings), *between.get(name, []), *rdma.get(name, [])]
+        findings.sort(key=lambda finding: STAGES.index(finding.stage))
+        failed = [finding.stage for finding in findings if finding.problem.severity == "error"]
+        hosts.append(
+            {
+                "name": name,
+                "address": one.address,
+                "ok": not failed,
+                "stage": failed[0] if failed else None,
+                "problems": [finding.problem.id for finding in findings],
+                "facts": one.facts,
+            }
+        )
+        problems += [finding.problem for finding in findings]
+    return hosts, _once(problems)
+
+
+def _once(problems: t.Iterable[Problem]) -> list[Problem]:
+    # What is wrong with the launcher is met at each peer.
+    return list(dict.fromkeys(problems))
+
+
+def choose_callback_address(
+    control: str | None, addresses: t.Sequence[_net.InterfaceAddress], first: str | None
+) -> str:
+    """The launcher's address on the control network, given as an interface or a subnet, else the one towards a peer.
+
+    Raises GpufabricError.
+    """
+    if control is not None and "/" in control:
+        return _net.choose_address(addresses, subnet=control)
+    if control is not None:
+        return _net.choose_address(addresses, interface=control)
+    from_here = first and source_address(first)
+    if not from_here:
+        raise NodeError("this node has no route to any of the hosts; set control_interface")
+    return from_here

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Between the steps of the role preflight: whom to look at, and what was found by each step."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import shlex
+import typing as t
+
+Entry = t.Mapping[str, t.Any]
+
+#: What a client is told where sshd has the reason in its log.
+_REFUSALS = ("ssh-auth-refused", "ssh-closed", "ssh-session")
+
+#: ssh itself, by the names that plays give it.
+_SSH_CONNECTIONS = ("ssh", "smart", "ansible.builtin.ssh", "paramiko", "paramiko_ssh", "ansible.netcommon.libssh")
+
+
+def ssh_endpoints(hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """The endpoints that ``ssh_probe`` takes, of hosts of the inventory.
+
+    ``variables``: by host, as ``hostvars`` holds them. Hosts that are reached in another way, or over a jump host, are
+    left out.
+    """
+    endpoints = []
+    for name in hosts:
+        own = variables[name]
+        arguments = " ".join(str(own.get(f"ansible_ssh_{kind}_args") or "") for kind in ("common", "extra"))
+        options = _ssh_options(arguments)
+        direct = not {"proxyjump", "proxycommand"} & set(options)
+        if (own.get("ansible_connection") or "ssh") not in _SSH_CONNECTIONS or not direct:
+            continue
+        endpoint: dict[str, t.Any] = {
+            "name": name,
+            "address": str(_first(own, "ansible_ssh_host", "ansible_host") or name),
+            "port": int(_first(own, "ansible_ssh_port", "ansible_port") or 22),
+            "user": str(_first(own, "ansible_ssh_user", "ansible_user") or getpass.getuser()),
+            "key_file": _first(own, "ansible_ssh_private_key_file", "ansible_private_key_file"),
+        }
+        if options.get("stricthostkeychecking") in ("no", "off", "accept-new"):
+            endpoint["known_hosts"] = []
+        elif "userknownhostsfile" in options:
+            endpoint["known_hosts"] = options["userknownhostsfile"].split()
+        endpoints.append(endpoint)
+    return endpoints
+
+
+def _first(variables: t.Mapping[str, t.Any], *names: str) -> t.Any:
+    return next((variables.get(name) for name in names if variables.get(name)), None)
+
+
+def _ssh_options(arguments: str) -> dict[str, str]:
+    """By keyword in lower case, what ssh's arguments set with ``-o`` and ``-J``."""
+    options: dict[str, str] = {}
+    words = iter(shlex.split(arguments))
+    for word in words:
+        if word.startswith("-o"):
+            setting = word[2:] or next(words, "")
+            keyword, _separator, value = re.sub(r"\s*=\s*|\s+", "=", setting.strip(), count=1).partition("=")
+            options.setdefault(keyword.lower(), value)
+        elif word.startswith("-J"):
+            options["proxyjump"] = word[2:] or next(words, "")
+    return options
+
+
+def preflight_hosts(
+    peers: t.Iterable[Entry], variables: t.Mapping[str, t.Mapping[str, t.Any]]
+) -> list[dict[str, t.Any]]:
+    """The hosts that ``mpi_preflight`` takes, of the peers of a run; ``variables`` as ``hostvars`` holds them."""
+    hosts = []
+    for peer in peers:
+        python = variables[peer["name"]].get("ansible_python_interpreter")
+        host = {"name": peer["name"], "address": peer["address"], "run_dir": peer["run_dir"]}
+        # It may also be the way to find one, such as auto.
+        hosts.append({**host, "python": python} if str(python).startswith("/") else host)
+    return hosts
+
+
+def refusing_hosts(look: Entry) -> list[str]:
+    """The hosts whose sshd refuses the launcher without a reason, from a result of ``mpi_preflight``."""
+    return [entry["host"] for entry in look.get("problems", ()) if entry["id"] in _REFUSALS]
+
+
+def explained_refusals(look: Entry, logs: t.Mapping[str, Entry]) -> dict[str, t.Any]:
+    """``ok``, ``hosts`` and ``problems`` of a result of ``mpi_preflight``, with the reasons that sshd has in its log in place of
+    what the launcher was told. ``logs``: by host, results of ``sshd_log``; those that were skipped or failed say nothing.
+    """
+    reasons = {
+        host: [{**entry, "host": host} for entry in logs.get(host, {}).get("problems", ())]
+        for host in refusing_hosts(look)
+    }
+    problems: list[Entry] = []
+    for entry in look.get("problems", ()):
+        problems += (reasons.get(entry["host"]) if entry["id"] in _REFUSALS else None) or [entry]
+    hosts = []
+    for host in look.get("hosts", ()):
+        own = [entry["id"] for entry in problems if entry["host"] == host["name"]]
+        hosts.append({**host, "problems": own} if reasons.get(host["name"]) else host)
+    return {"ok": look.get("ok", bool(look.get("skipped"))), "hosts": hosts, "problems": problems}
+
+
+def lost_problems(lost: t.Mapping[str, t.Sequence[Entry]], reasons: t.Sequence[Entry] = ()) -> list[Entry]:
+    """The problems of lost hosts, each once.
+
+    ``lost``: the problems by host. ``reasons``: problems of hosts that may say why Ansible cannot reach them.
+    """
+    found: list[Entry] = []
+    for host, problems in lost.items():
+        why = [entry for entry in reasons if entry["host"] == host]
+        for one in problems:
+            shown = why if why and one["id"] == "host-unreachable" else [one]
+            found += [entry for entry in shown if entry not in found]
+    return found
+
+
+def diagnosed_hosts(
+    names: t.Iterable[str], hosts: t.Iterable[Entry], problems: t.Sequence[Entry]
+) -> list[dict[str, t.Any]]:
+    """All hosts in the form of ``mpi_preflight``, also those that it could not be run on, with all of their problems."""
+    looked_at = {host["name"]: host for host in hosts}
+    rows = []
+    for name in names:
+        own = [entry for entry in problems if entry["host"] == name]
+        row = looked_at.get(name, {"name": name, "address": None, "stage": "reach", "facts": None})
+        ids = list(dict.fromkeys(entry["id"] for entry in own))
+        rows.append({**row, "ok": all(entry["severity"] != "error" for entry in own), "problems": ids})
+    return rows

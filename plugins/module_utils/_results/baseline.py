@@ -1,0 +1,446 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""What is usual: the statistics of several runs, kept in a file, and how far others are from them, noise considered.
+
+A measurement is one operation at one size, out-of-place or in-place. Times are in microseconds, bandwidths in GB/s.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import itertools
+import json
+import math
+import statistics
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import markdown_table
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
+
+BASELINE_SCHEMA = "gpufabric.nccl/baseline/v1"
+
+#: With fewer runs nothing is said of the noise.
+LEAST_RUNS = 3
+
+#: How many standard deviations of a difference are noise. Of 60 measurements of a run (30 sizes, both placements) that are no
+#: different from those of 5 earlier ones, 3 % of all comparisons call any one slower or faster (of 3 earlier ones, 6 %), and
+#: one that is 20 % faster, at a noise of 3 %, is told in 90 % of all cases (72 %). By simulation.
+NOISE_FACTOR = 4.0
+
+#: Differences below it are noise in any case, in percent: times are printed with few digits.
+FLOOR_PERCENT = 2.0
+
+#: The largest sizes of the bands, but for the last, over which the noise is told: where latency rules, and bandwidth does.
+_BANDS = (64 * 1024, 8 * 1024 * 1024)
+
+MEASURES = ("time_us", "busbw")
+
+#: The standard deviation of normal values over the median of the distances between two of them.
+_OF_DISTANCES = 1.0483
+
+#: A size is noisier than those near it where its own deviation is so many times theirs; less tells nothing of a few runs.
+_NOISIER = 2.5
+
+_RUN_KEYS = {"digest", "tool", "collective"}
+
+NOTHING_KEPT = "no test can be kept in a baseline: each of them failed or is not complete"
+
+Document = t.Mapping[str, t.Any]
+Baseline = t.Mapping[str, t.Any]
+
+
+class Key(t.NamedTuple):
+    """What has to be the same for two measurements to be compared."""
+
+    tool: str
+    collective: str
+    type: str
+    redop: str
+    root: int
+    ranks: int
+    hosts: int
+    setting: str
+    placement: str
+    size: int
+
+    @property
+    def curve(self) -> tuple[t.Any, ...]:
+        """All sizes of a band in which the noise is about the same."""
+        return (*self[:-1], sum(self.size > edge for edge in _BANDS))
+
+
+#: Of each key the values of each run, by the names of MEASURES.
+Samples = t.Dict[Key, t.Dict[str, t.List[float]]]
+
+
+def key_of(document: Document, row: t.Mapping[str, t.Any], placement: str) -> Key:
+    """What a half of a row measured."""
+    return Key(
+        document["tool"]["name"],
+        document["collective"] or "",
+        row["type"] or "",
+        row["redop"] or "none",
+        -1 if row["root"] is None else row["root"],
+        document["rank_count"],
+        document["host_count"],
+        setting_of(document),
+        placement,
+        row["size"],
+    )
+
+
+def setting_of(document: Document) -> str:
+    """The variables by which the points of a sweep differ, such as ``NCCL_ALGO=Ring``; nothing of any other test.
+
+    Those of a whole run are no part of it: whether another setting is slower is to be told, not to go unchecked.
+    """
+    env = (document["points"].get("sweep") or {}).get("env") or {}
+    return " ".join(f"{name}={env[name]}" for name in sorted(env))
+
+
+def samples_of(documents: t.Iterable[Document]) -> Samples:
+    """The measurements of result documents; a size that a run repeats counts once, by its median."""
+    samples: Samples = {}
+    for document in documents:
+        rows: dict[Key, dict[str, list[float]]] = {}
+        for row in document["rows"]:
+            for placement in PLACEMENTS:
+                half = row[placement]
+                if half is None:
+                    continue
+                key = key_of(document, row, placement)
+                for measure in MEASURES:
+                    value = half.get(measure)
+                    if value is not None and math.isfinite(value) and value > 0:
+                        rows.setdefault(key, {}).setdefault(measure, []).append(value)
+        for key, measures in rows.items():
+            for measure, values in measures.items():
+                samples.setdefault(key, {}).setdefault(measure, []).append(statistics.median(values))
+    return samples
+
+
+def is_kept(document: Document) -> bool:
+    """Whether a baseline is to hold the test: it neither failed nor is incomplete."""
+    return document["verdict"] in ("pass", "unchecked")
+
+
+def make_baseline(documents: t.Sequence[Document], before: Baseline | None = None) -> dict[str, t.Any]:
+    """The baseline of the documents, and of the runs of an earlier one.
+
+    Documents that failed or are not whole are left out, and runs that are in it already. Raises GpufabricError where none is
+    left that could be kept, and where runs with different variables would be taken for the same.
+    """
+    kept = [document for document in documents if is_kept(document)]
+    if not kept:
+        raise GpufabricError(NOTHING_KEPT)
+    runs = list(before["runs"]) if before else []
+    known = {run["digest"] for run in runs}
+    fresh = []
+    for document in kept:
+        run = _run_of(document)
+        if run["digest"] not in known:
+            _check_env(run, runs)
+            known.add(run["digest"])
+            runs.append(run)
+            fresh.append(document)
+    samples = baseline_samples(before) if before else {}
+    for key, measures in samples_of(fresh).items():
+        for measure, values in measures.items():
+            samples.setdefault(key, {}).setdefault(measure, []).extend(values)
+    return _baseline(runs, samples)
+
+
+def saved_text(baseline: Baseline, documents: t.Sequence[Document]) -> str:
+    """What a baseline has after the documents were added, in words: ``all_reduce 3 runs``."""
+    counts = collections.Counter(
+        " ".join(filter(None, [run["collective"] or "unnamed collective", setting_of(run)])) for run in baseline["runs"]
+    )
+    text = ", ".join(f"{name} {runs_text(number)}" for name, number in counts.items())
+    left_out = sum(not is_kept(document) for document in documents)
+    return text + (f"; left out, for they failed or are not complete: {left_out}" if left_out else "")
+
+
+def runs_text(number: int) -> str:
+    """``1 run``, ``2 runs``."""
+    return "1 run" if number == 1 else f"{number} runs"
+
+
+def check_baseline(baseline: t.Any, option: str = "baseline") -> dict[str, t.Any]:
+    """The baseline that was handed in. Raises OptionError where it is something else."""
+    allowed = f"a document of the schema {BASELINE_SCHEMA}"
+    if not isinstance(baseline, t.Mapping) or baseline.get("schema") != BASELINE_SCHEMA:
+        found = baseline.get("schema") if isinstance(baseline, t.Mapping) else type(baseline).__name__
+        raise OptionError(option, found, allowed)
+    try:
+        whole = all(
+            isinstance(run["points"], t.Mapping) and run.keys() >= _RUN_KEYS for run in baseline["runs"]
+        ) and all(
+            isinstance(value, (int, float)) and value > 0
+            for measures in baseline_samples(baseline).values()
+            for values in measures.values()
+            for value in values
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise OptionError(option, f"one without {error}", allowed) from error
+    if not whole:
+        raise OptionError(option, "one with runs or values that are none", allowed)
+    return dict(baseline)
+
+
+def read_baseline(text: str, option: str = "baseline") -> dict[str, t.Any]:
+    """The baseline of a file. Raises OptionError."""
+    try:
+        return check_baseline(json.loads(text), option)
+    except ValueError as error:
+        raise OptionError(option, "text that is no JSON", f"a document of the schema {BASELINE_SCHEMA}") from error
+
+
+def baseline_text(baseline: Baseline) -> str:
+    """As JSON with one run and one measurement a line, in a fixed order, so that two versions can be compared line by line."""
+    lists = [
+        f'  "{name}": [\n'
+        + ",\n".join(f"    {json.dumps(item)}" for item in baseline[name])
+        + ("\n  ]" if baseline[name] else "  ]")
+        for name in ("runs", "measurements")
+    ]
+    return "{\n" + ",\n".join([f'  "schema": {json.dumps(baseline["schema"])}', *lists]) + "\n}\n"
+
+
+def baseline_samples(baseline: Baseline) -> Samples:
+    """The values of all runs in a baseline."""
+    return {
+        Key(*(entry[name] for name in Key._fields)): {
+            measure: list(entry[measure]["values"]) for measure in MEASURES if measure in entry
+        }
+        for entry in baseline["measurements"]
+    }
+
+
+class Noise:
+    """How far measurements of the same thing are apart, told from the runs on one side or on both."""
+
+    def __init__(self, *sides: Samples) -> None:
+        self._sides = sides
+        self._curves: dict[tuple[str, t.Any], list[float]] = collections.defaultdict(list)
+        for samples in sides:
+            for key, measures in samples.items():
+                for measure, values in measures.items():
+                    if len(values) >= LEAST_RUNS:
+                        self._curves[measure, key.curve] += _distances(values)
+
+    def percent(self, key: Key, measure: str, numbers: t.Iterable[int], floor: float = FLOOR_PERCENT) -> float | None:
+        """How much two medians of so many runs each may differ, in percent; None where there are too few to tell."""
+        curve = self._curves.get((measure, key.curve))
+        if not curve:
+            return None
+        own = [
+            _deviation(_distances(side[key][measure]))
+            for side in self._sides
+            if len(side.get(key, {}).get(measure, ())) >= LEAST_RUNS
+        ]
+        deviation = _deviation(curve)
+        deviation = max([deviation, *(value for value in own if value > _NOISIER * deviation)])
+        # The variance of a median of more than two is that of the mean times pi / 2.
+        variance = sum((math.pi / 2 if number > 2 else 1) / number for number in numbers)
+        return max(floor, 100 * NOISE_FACTOR * deviation * math.sqrt(variance))
+
+
+def compare_results(before: t.Sequence[Document], after: t.Sequence[Document]) -> dict[str, t.Any]:
+    """Two lists of result documents, measurement by measurement.
+
+    Each of ``rows`` has what is compared, ``before`` and ``after`` (``n``, and the median of ``time_us`` and ``busbw``),
+    ``change_percent`` (of the speed at the same size: 10 is 1.1 times as fast), ``noise_percent`` (None where it is not
+    known) and ``outcome``: faster, slower, within noise, noise unknown, only before, only after. ``counts`` of the outcomes,
+    ``summary`` in words, ``table`` and ``markdown`` for people.
+    """
+    sides = [
+        samples_of(document for document in side if document["verdict"] != "incomplete") for side in (before, after)
+    ]
+    noise = Noise(*sides)
+    keys = sorted(set(sides[0]) | set(sides[1]))
+    rows = [_compared(key, sides[0].get(key), sides[1].get(key), noise) for key in keys]
+    counts = collections.Counter(row["outcome"] for row in rows)
+    result: dict[str, t.Any] = {"rows": rows, "counts": {outcome: counts[outcome] for outcome in OUTCOMES}}
+    result["summary"] = _summary(result["counts"], len(rows))
+    result["table"] = _table(result)
+    result["markdown"] = _markdown(result)
+    return result
+
+
+OUTCOMES = ("slower", "faster", "within noise", "noise unknown", "only before", "only after")
+
+
+def _compared(
+    key: Key, before: dict[str, list[float]] | None, after: dict[str, list[float]] | None, noise: Noise
+) -> dict[str, t.Any]:
+    row: dict[str, t.Any] = {
+        **key._asdict(),
+        "before": _medians(before),
+        "after": _medians(after),
+        "change_percent": None,
+        "noise_percent": None,
+    }
+    old, new = (before or {}).get("time_us"), (after or {}).get("time_us")
+    if not old or not new:
+        row["outcome"] = "only after" if new else "only before"
+        return row
+    change = 100 * (statistics.median(old) / statistics.median(new) - 1)
+    limit = noise.percent(key, "time_us", (len(old), len(new)))
+    # As much faster as slower is the same factor, not the same percentage.
+    distance = max(change, 100 * (100 / (100 + change) - 1))
+    if limit is None:
+        outcome = "noise unknown"
+    elif distance <= limit:
+        outcome = "within noise"
+    else:
+        outcome = "faster" if change > 0 else "slower"
+    row.update(change_percent=_rounded(change), noise_percent=_rounded(limit), outcome=outcome)
+    return row
+
+
+def _medians(measures: dict[str, list[float]] | None) -> dict[str, t.Any] | None:
+    if not measures:
+        return None
+    return {
+        "n": max(len(values) for values in measures.values()),
+        **{measure: _rounded(statistics.median(measures[measure])) for measure in MEASURES if measure in measures},
+    }
+
+
+def _summary(counts: t.Mapping[str, int], number: int) -> str:
+    parts = [f"{count} {outcome}" for outcome, count in counts.items() if count]
+    text = f"{number} measurements: {', '.join(parts)}." if parts else "Nothing was measured on either side."
+    if counts["noise unknown"]:
+        text += f" The noise is known from {LEAST_RUNS} runs of the same test, on one of the two sides."
+    return text
+
+
+_HEADER = ("collective", "ranks", "hosts", "type", "placement", "size", "before us", "after us", "change %", "noise %")
+
+
+def _cells(row: t.Mapping[str, t.Any]) -> list[str]:
+    texts = [
+        "" if value is None else f"{value:+.1f}" if name == "change_percent" else f"{value:.1f}"
+        for name, value in ((name, row[name]) for name in ("change_percent", "noise_percent"))
+    ]
+    times = [
+        "" if side is None or "time_us" not in side else f"{side['time_us']:.2f}"
+        for side in (row["before"], row["after"])
+    ]
+    operation = row["type"] if row["redop"] == "none" else f"{row['type']} {row['redop']}"
+    collective = f"{row['collective']} {row['setting']}".rstrip()
+    names = [collective, str(row["ranks"]), str(row["hosts"]), operation]
+    return [*names, PLACEMENTS[row["placement"]], format_size(row["size"]), *times, *texts, row["outcome"]]
+
+
+def _table(result: t.Mapping[str, t.Any]) -> str:
+    lines = [[*_HEADER, "outcome"], *(_cells(row) for row in result["rows"])]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    left = {0, 3, 4, 10}
+    texts = [
+        "  ".join(
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths))
+        ).rstrip()
+        for line in lines
+    ]
+    return "\n".join([*texts, "", result["summary"]]) + "\n"
+
+
+def _markdown(result: t.Mapping[str, t.Any]) -> str:
+    parts = ["# Comparison", result["summary"]]
+    told = [row for row in result["rows"] if row["outcome"] in ("slower", "faster")]
+    header = [*_HEADER, "outcome"]
+    left = ("collective", "type", "placement", "outcome")
+    if told:
+        parts += ["## Beyond the noise", markdown_table(header, map(_cells, told), left)]
+    parts += ["## All measurements", markdown_table(header, map(_cells, result["rows"]), left)]
+    parts.append(
+        "Times are medians over the runs. The change is that of the speed at the same size. The noise is how much the medians"
+        f" of as many runs of the same thing differ: {NOISE_FACTOR:g} standard deviations, told from the runs' median absolute"
+        f" deviation at that size and at those near it, and at least {FLOOR_PERCENT:g} %."
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _distances(values: t.Sequence[float]) -> list[float]:
+    """Between any two of them, over their median."""
+    median = statistics.median(values)
+    return [abs(first - second) / median for first, second in itertools.combinations(values, 2)]
+
+
+def _deviation(distances: t.Sequence[float]) -> float:
+    """The standard deviation over the median: by the median distance, so that a run that was disturbed counts little."""
+    return _OF_DISTANCES * statistics.median(distances)
+
+
+def _mad(values: t.Sequence[float]) -> float:
+    median = statistics.median(values)
+    return statistics.median(abs(value - median) for value in values)
+
+
+def _run_of(document: Document) -> dict[str, t.Any]:
+    """Where measurements come from."""
+    tool = document["tool"]
+    told = [document["collective"], setting_of(document), document["ranks"], document["rows"]]
+    content = json.dumps(told, sort_keys=True)
+    return {
+        "digest": hashlib.sha256(content.encode()).hexdigest()[:16],
+        "tool": tool["name"],
+        "version": tool["version"],
+        "nccl_version": tool["nccl_version"],
+        "collective": document["collective"],
+        "hosts": list(dict.fromkeys(rank["host"] for rank in document["ranks"])),
+        "devices": dict(collections.Counter(rank["name"] or "unnamed" for rank in document["ranks"])),
+        "points": document["points"],
+        "env": document["env"],
+    }
+
+
+def _baseline(runs: t.Sequence[t.Mapping[str, t.Any]], samples: Samples) -> dict[str, t.Any]:
+    measurements = [
+        {
+            **key._asdict(),
+            **{measure: _statistics(samples[key][measure]) for measure in MEASURES if measure in samples[key]},
+        }
+        for key in sorted(samples)
+    ]
+    return {"schema": BASELINE_SCHEMA, "runs": list(runs), "measurements": measurements}
+
+
+def _check_env(run: t.Mapping[str, t.Any], others: t.Iterable[t.Mapping[str, t.Any]]) -> None:
+    """Raises GpufabricError where one that counts as the same test had other variables."""
+    for other in others:
+        same = all(run[name] == other[name] for name in ("tool", "collective")) and setting_of(run) == setting_of(other)
+        envs = [item["points"].get("env") or {} for item in (other, run)]
+        if same and envs[0] != envs[1]:
+            names = sorted(name for name in {*envs[0], *envs[1]} if envs[0].get(name) != envs[1].get(name))
+            before, after = (", ".join(f"{name}={env.get(name, 'unset')}" for name in names) for env in envs)
+            raise GpufabricError(
+                f"the baseline has runs of {run['collective']} with {before}, and this one is with {after}:"
+                " keep them in a file of their own"
+            )
+
+
+def _statistics(values: t.Sequence[float]) -> dict[str, t.Any]:
+    kept = [float(f"{value:.6g}") for value in values]
+    return {
+        "n": len(kept),
+        "median": _rounded(statistics.median(kept)),
+        "mad": _rounded(_mad(kept)),
+        "min": min(kept),
+        "max": max(kept),
+        "values": kept,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    """To six digits, more than any program prints."""
+    return None if value is None else float(f"{value:.6g}")

@@ -1,0 +1,370 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Result documents as text for people: a table for a terminal, a report in Markdown."""
+
+from __future__ import annotations
+
+import collections
+import shlex
+import textwrap
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
+    PLACEMENTS,
+    RESULT_SCHEMA,
+    overall_verdict,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
+
+_DOCUMENT_KEYS = (
+    *("tool", "collective", "complete", "config", "ranks", "rows", "lost_rows", "summary", "points", "env"),
+    *("host_count", "rank_count", "problems", "verdict"),
+)
+_WIDTH = 100
+_MEASURES = ("time", "algbw", "busbw", "#wrong")
+_UNITS_OF_MEASURES = ("us", "GB/s", "GB/s", "")
+
+_ESCAPES = str.maketrans({**{character: f"\\{character}" for character in "\\|[]`"}, "<": "&lt;"})
+
+CPU_NOTE = "Measured by the CPU program over MPI: these are not NCCL's numbers, and say nothing about GPUs."
+
+VERDICT_MEANINGS = {
+    "pass": "every value that the program checked is right, the output is whole, and limits that were given are kept",
+    "unchecked": "the output is whole, but no value was checked (-c 0), or none of the limits that were given could be applied",
+    "incomplete": "the output is not whole; the rows that are there are kept",
+    "fail": "wrong values, a limit or an assertion that is not kept, or a run that was not the one that was meant",
+}
+
+
+def check_documents(documents: t.Any) -> list[dict[str, t.Any]]:
+    """The list of result documents that was handed in. Raises GpufabricError where it is something else."""
+    if not isinstance(documents, (list, tuple)):
+        raise GpufabricError(f"a list of result documents is needed, not {type(documents).__name__}")
+    for document in documents:
+        if not isinstance(document, dict) or document.get("schema") != RESULT_SCHEMA:
+            raise GpufabricError(f"a list of result documents is needed; an item is not of the schema {RESULT_SCHEMA}")
+        missing = [name for name in _DOCUMENT_KEYS if name not in document]
+        if missing:
+            raise GpufabricError(f"a list of result documents is needed; an item lacks {', '.join(missing)}")
+    return list(documents)
+
+
+def results_table(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = "") -> str:
+    """Each test as a heading, an aligned table, its summary and its problems; then the verdict over all.
+
+    ``sweep``: what the points of a sweep say together. Of these themselves only those that have problems are named.
+    100 columns wide at most, but for the names that are longer.
+    """
+    points = [document for document in documents if _is_swept(document)]
+    parts = ["\n".join(_terminal_lines(document)) for document in documents if not _is_swept(document)]
+    parts += ["\n".join(_problem_lines(document)) for document in points if document["problems"]]
+    if any(map(_is_cpu, points)):
+        parts.append(CPU_NOTE)
+    if sweep:
+        parts.append(sweep.rstrip())
+    parts.append(f"Verdict over {counted(len(documents), 'test')}: {overall_verdict(documents).upper()}")
+    return "\n\n".join(parts) + "\n"
+
+
+def results_markdown(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = "") -> str:
+    """A report in Markdown: all tests at a glance, what is wrong, and each test in full.
+
+    ``sweep``: section on what the points of a sweep say together. Of these themselves only the hosts are told in full.
+    """
+    parts = [
+        "# Benchmark report",
+        f"Verdict over {counted(len(documents), 'test')}: **{overall_verdict(documents)}**",
+    ]
+    if any(_is_cpu(document) for document in documents):
+        parts.append(f"> **Not NCCL.** {CPU_NOTE} This goes for the tests whose tool is `cpu`.")
+    points = [document for document in documents if _is_swept(document)]
+    if sweep:
+        parts.append(sweep.rstrip())
+        # All points ran on the same machines; one that failed may not list them.
+        ranks = max((document["ranks"] for document in points), key=len, default=[])
+        parts += ["### Hosts of the sweep", _hosts_table(ranks)] if ranks else []
+    parts.append("## Summary")
+    parts.append(_markdown_overview(documents))
+    parts.append("## Problems")
+    entries = [
+        (_number_and_name(index, document), entry)
+        for index, document in _numbered(documents)
+        for entry in document["problems"]
+    ]
+    parts += [_markdown_problem(name, entry) for name, entry in entries] or ["None was found."]
+    for index, document in _numbered(documents):
+        if not _is_swept(document):
+            parts += _markdown_test(index, document)
+    if points:
+        parts.append("Rows and settings of each point of the sweep are in `results.json`.")
+    parts.append(_how_to_read())
+    return "\n\n".join(parts) + "\n"
+
+
+def _terminal_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    common, varying = row_settings(document["rows"])
+    parts = [
+        f"{_name(document)} ({tool_text(document)})",
+        _participants(document),
+        *common,
+        document["verdict"].upper(),
+    ]
+    yield ", ".join(parts)
+    if document["rows"]:
+        yield from ["", *_aligned_rows(document["rows"], varying), ""]
+    yield summary_text(document)
+    if _is_cpu(document):
+        yield CPU_NOTE
+    yield from _entry_lines(document)
+
+
+def _problem_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    """A point of a sweep of which there is more to say than its row in a table."""
+    yield f"{_name(document)}, {document['verdict'].upper()}"
+    yield from _entry_lines(document)
+
+
+def _entry_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    for entry in document.get("verdicts", ())[1:]:
+        # What is missed is a problem below; the first entry is about wrong values, which the summary tells.
+        if entry["passed"] is not False:
+            word = "KEPT" if entry["passed"] else "UNCHECKED"
+            yield from textwrap.wrap(f"{word} {entry['message']}", _WIDTH, subsequent_indent="  ")
+    for entry in document["problems"]:
+        where = f"{entry['severity'].upper()} {entry['id']}" + (f" on {entry['host']}" if entry["host"] else "")
+        yield from textwrap.wrap(f"{where}: {entry['cause']}", _WIDTH, subsequent_indent="  ")
+        yield from textwrap.wrap(f"Cure: {entry['cure']}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        if entry["evidence"]:
+            yield from textwrap.wrap(
+                f"Seen: {entry['evidence']}", _WIDTH, initial_indent="  ", subsequent_indent="    "
+            )
+
+
+def _aligned_rows(rows: t.Sequence[t.Mapping[str, t.Any]], varying: t.Sequence[str]) -> t.Iterator[str]:
+    names = ["size", *varying, *_MEASURES * 2]
+    units = ["", *("" for name in varying), *_UNITS_OF_MEASURES * 2]
+    table = [names, units, *(_cells(row, varying) for row in rows)]
+    least = [10, *(5 for name in varying), *(9, 8, 8, 6) * 2]
+    widths = [max(width, *(len(line[column]) for line in table)) for column, width in enumerate(least)]
+    lead = len(names) - 2 * len(_MEASURES)
+    # The two halves stand apart, each below its name.
+    bounds = [(0, lead), (lead, lead + 4), (lead + 4, lead + 8)]
+    spans = [sum(widths[first:end]) + end - first - 1 for first, end in bounds]
+    titles = ["", *(f" {name} " for name in PLACEMENTS.values())]
+    yield "  ".join(title.center(span, "-" if title else " ") for title, span in zip(titles, spans))
+    for line in table:
+        cells = [cell.rjust(width) for cell, width in zip(line, widths)]
+        yield "  ".join(" ".join(cells[first:end]) for first, end in bounds).rstrip()
+
+
+def _cells(row: t.Mapping[str, t.Any], varying: t.Sequence[str]) -> list[str]:
+    cells = [format_size(row["size"]), *(str(row[name]) for name in varying)]
+    for placement in PLACEMENTS:
+        half = row[placement]
+        if half is None:
+            # Not measured.
+            cells += ["-"] * len(_MEASURES)
+            continue
+        wrong = "N/A" if half["wrong"] is None else str(half["wrong"])
+        cells += [time_text(half["time_us"]), f"{half['algbw']:.2f}", f"{half['busbw']:.2f}", wrong]
+    return cells
+
+
+def time_text(microseconds: float | None) -> str:
+    """Five digits or so, as nccl-tests prints times; nothing where the output tells none."""
+    if microseconds is None:
+        return "-"
+    decimals = 2 if microseconds < 1000 else 1 if microseconds < 10000 else 0
+    return f"{microseconds:.{decimals}f}"
+
+
+def row_settings(rows: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[str], list[str]]:
+    """What all rows have in common, in words, and the names of the columns in which they differ."""
+    common, varying = [], []
+    for name in ("type", "redop", "root"):
+        values = {row[name] for row in rows}
+        if len(values) > 1:
+            varying.append(name)
+        elif values and not values <= {"none", -1, None}:
+            value = values.pop()
+            common.append(f"root {value}" if name == "root" else str(value))
+    return common, varying
+
+
+def summary_text(document: t.Mapping[str, t.Any]) -> str:
+    """Peak, average and wrong values of a document."""
+    summary = document["summary"]
+    wrong = "no value was checked" if summary["wrong"] is None else counted(summary["wrong"], "wrong value")
+    peak = "unknown"
+    if summary["peak_busbw"] is not None:
+        peak = f"{summary['peak_busbw']:.2f} GB/s at {format_size(summary['peak_size'])}"
+    average = "unknown" if summary["avg_busbw"] is None else f"{summary['avg_busbw']:.2f} GB/s"
+    return f"busbw: peak {peak}, average {average}; {wrong}"
+
+
+def _name(document: t.Mapping[str, t.Any]) -> str:
+    if _is_swept(document):
+        return document["points"]["sweep"]["name"]
+    return document["collective"] or "unnamed collective"
+
+
+def _is_swept(document: t.Mapping[str, t.Any]) -> bool:
+    return "sweep" in document["points"]
+
+
+def tool_text(document: t.Mapping[str, t.Any]) -> str:
+    """The program with its versions."""
+    tool = document["tool"]
+    words = [tool["name"] or "unknown tool", tool["version"]]
+    return " ".join(word for word in words if word) + (f", NCCL {tool['nccl_version']}" if tool["nccl_version"] else "")
+
+
+def _participants(document: t.Mapping[str, t.Any]) -> str:
+    if not document["ranks"]:
+        return "ranks not listed"
+    return f"{counted(document['rank_count'], 'rank')} on {counted(document['host_count'], 'host')}"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 host``, ``2 hosts``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _is_cpu(document: t.Mapping[str, t.Any]) -> bool:
+    return document["tool"]["name"] == "cpu"
+
+
+def _numbered(documents: t.Iterable[t.Mapping[str, t.Any]]) -> t.Iterator[tuple[int, t.Mapping[str, t.Any]]]:
+    return enumerate(documents, start=1)
+
+
+def _number_and_name(index: int, document: t.Mapping[str, t.Any]) -> str:
+    return f"{index}. {_name(document)}"
+
+
+def _markdown_overview(documents: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    header = [
+        "#",
+        "collective",
+        "tool",
+        "ranks",
+        "hosts",
+        "peak busbw (GB/s)",
+        "at size",
+        "average busbw (GB/s)",
+        "wrong",
+        "verdict",
+    ]
+    lines = []
+    for index, document in _numbered(documents):
+        summary = document["summary"]
+        lines.append(
+            [
+                str(index),
+                _name(document),
+                tool_text(document),
+                str(document["rank_count"]),
+                str(document["host_count"]),
+                bandwidth_text(summary["peak_busbw"]),
+                "" if summary["peak_size"] is None else format_size(summary["peak_size"]),
+                bandwidth_text(summary["avg_busbw"]),
+                "not checked" if summary["wrong"] is None else str(summary["wrong"]),
+                f"**{document['verdict']}**",
+            ]
+        )
+    return markdown_table(header, lines, left=("collective", "tool", "verdict"))
+
+
+def _markdown_problem(name: str, entry: t.Mapping[str, t.Any]) -> str:
+    host = f" on {_plain(entry['host'])}" if entry["host"] else ""
+    lines = [f"- Cause: {_plain(entry['cause'])}", f"- Cure: {_plain(entry['cure'])}"]
+    if entry["evidence"]:
+        lines.append(f"- Seen: {_plain(entry['evidence'])}")
+    return f"### {_plain(name)}: {entry['severity']} `{entry['id']}`{host}\n\n" + "\n".join(lines)
+
+
+def _markdown_test(index: int, document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    yield f"## {_plain(_number_and_name(index, document))}"
+    common, varying = row_settings(document["rows"])
+    described = ", ".join([tool_text(document), _participants(document), *common])
+    yield f"{_plain(described)}. Verdict: **{document['verdict']}**."
+    yield f"{summary_text(document)}." + (f" {CPU_NOTE}" if _is_cpu(document) else "")
+    if document["rows"]:
+        header = ["size", *varying]
+        for name in PLACEMENTS.values():
+            header += [f"{name} time (us)", "algbw (GB/s)", "busbw (GB/s)", "#wrong"]
+        yield markdown_table(header, [_cells(row, varying) for row in document["rows"]])
+    if document["ranks"]:
+        yield "Hosts:"
+        yield _hosts_table(document["ranks"])
+    lines = _setting_lines({**document["config"], **document["points"], **document["env"]})
+    if lines:
+        yield "Settings:"
+        yield markdown_table(["setting", "value"], lines, left=("setting", "value"))
+
+
+def _setting_lines(settings: t.Mapping[str, t.Any]) -> list[list[str]]:
+    lines = []
+    for name, value in settings.items():
+        if isinstance(value, t.Mapping):
+            lines += _setting_lines(value)
+        elif isinstance(value, (list, tuple)):
+            lines.append([name, " ".join(shlex.quote(str(item)) for item in value)])
+        elif value is not None:
+            lines.append([name, str(value)])
+    return lines
+
+
+def _hosts_table(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    return markdown_table(["host", "ranks", "devices"], _host_lines(ranks), left=("host", "devices"))
+
+
+def _host_lines(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> list[list[str]]:
+    hosts: dict[str, list[t.Mapping[str, t.Any]]] = {}
+    for rank in ranks:
+        hosts.setdefault(rank["host"], []).append(rank)
+    lines = []
+    for host, members in hosts.items():
+        devices = collections.Counter(rank["name"] or "unnamed" for rank in members)
+        listing = ", ".join(f"{count} x {name}" for name, count in devices.items())
+        lines.append([host, str(len(members)), listing])
+    return lines
+
+
+def markdown_table(header: t.Sequence[str], lines: t.Iterable[t.Sequence[str]], left: t.Container[str] = ()) -> str:
+    """A table in Markdown; the columns in ``left`` are aligned to the left."""
+    rule = [":---" if name in left else "---:" for name in header]
+    return "\n".join("| " + " | ".join(_plain(cell) for cell in line) + " |" for line in [header, rule, *lines])
+
+
+def bandwidth_text(value: float | None) -> str:
+    """Two decimals, as nccl-tests prints them; empty where it is not known."""
+    return "" if value is None else f"{value:.2f}"
+
+
+def _plain(text: str) -> str:
+    """Text that came from a machine, so that it can neither end a table's cell nor begin a link, code or an HTML tag."""
+    return " ".join(text.split()).translate(_ESCAPES)
+
+
+def _how_to_read() -> str:
+    verdicts = "\n".join(f"- **{name}**: {meaning}." for name, meaning in VERDICT_MEANINGS.items())
+    return f"""\
+## How to read it
+
+- size: the bytes of the operation; 1 KiB is 1024 bytes. GB/s are 10^9 bytes a second.
+- algbw: size divided by time. busbw: algbw times a factor of the collective and the number of ranks, so that it can be
+  compared with the speed of the slowest link on the way, whatever the number of ranks. Of one rank it means nothing.
+- Small sizes show latency: read their time. Large sizes show bandwidth: read their busbw. The average is over all sizes and
+  both placements, so it can be compared only between runs of the same sizes.
+- out-of-place: the result goes to a buffer of its own; in-place: it replaces the input.
+- #wrong: values that differ from the expected; N/A means that they were not checked, which is not 0.
+
+Verdicts:
+
+{verdicts}"""

@@ -1,0 +1,742 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Whether results are as they should be: rules in, and what each says of each test out.
+
+Every entry of a document's ``verdicts`` says which value was held against which limit, where the limit comes from, and by how
+much it was kept or missed. Bandwidths are in GB/s, times in microseconds, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import math
+import re
+import statistics
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS, add_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import (
+    FLOOR_PERCENT,
+    LEAST_RUNS,
+    Noise,
+    baseline_samples,
+    key_of,
+    runs_text,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import (
+    REFERENCE_NAMES,
+    REFERENCES,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size, parse_size
+
+COLLECTIVES = (
+    *("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "alltoallv", "sendrecv"),
+    *("gather", "scatter", "hypercube", "all_reduce_bias"),
+)
+METRICS = (*(f"{placement}.{name}" for placement in PLACEMENTS for name in ("busbw", "algbw", "time_us")), "avg_busbw")
+OVER = ("peak", "each")
+_PROBLEM_OF = {"dip": "bandwidth-dip", "cliff": "latency-cliff", "assertion": "assertion-failed"}
+_LIMIT_MISSED = "limit-missed"
+#: The problems that rules make; any other is one of the run itself.
+PROBLEMS = (_LIMIT_MISSED, *_PROBLEM_OF.values())
+#: Of these a rule has one.
+LIMITS = ("limit", "ceiling_percent", "baseline_percent", "dip_percent", "cliff_factor")
+BOUNDS = ("min_ranks", "max_ranks", "min_hosts", "max_hosts")
+RULE_KEYS = (
+    "name",
+    "collective",
+    *BOUNDS,
+    "gpu",
+    "network",
+    "metric",
+    "size",
+    "min_bytes",
+    "max_bytes",
+    "over",
+    *LIMITS,
+)
+TOPOLOGY_KEYS = ("nic_gbps", "rails", "nvlink_gbytes", "nvlink_hosts", "in_network_reduction", "network")
+THRESHOLD_KEYS = ("rules", "topology", "reference", "reference_tolerance_percent")
+
+#: Where bandwidth should grow, and where latency rules.
+_DIP_FROM = 1 << 20
+_CLIFF_TO = 64 << 10
+
+Document = t.Mapping[str, t.Any]
+
+
+class Expression(t.Protocol):
+    """A compiled expression of JMESPath."""
+
+    def search(self, value: t.Any) -> t.Any:
+        """What it gives of a document."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """One that has been checked. ``kind`` is the name of its limit, and ``limit`` the number. ``source``: of a reference.
+
+    ``over``: of OVER, or of a reference ``first``, the smallest of its sizes.
+    """
+
+    name: str
+    kind: str
+    limit: float
+    metric: str
+    collectives: tuple[str, ...] = ()
+    bounds: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    gpu: str = ""
+    network: str = ""
+    min_bytes: int | None = None
+    max_bytes: int | None = None
+    over: str = "peak"
+    source: str = ""
+
+    @property
+    def is_time(self) -> bool:
+        """Whether less is better."""
+        return self.metric.endswith("time_us")
+
+    def applies(self, document: Document, network: str) -> bool:
+        """Whether the rule is one for the test."""
+        counts = {"ranks": document["rank_count"], "hosts": document["host_count"]}
+        for name, bound in self.bounds.items():
+            side, what = name.split("_")
+            if counts[what] < bound if side == "min" else counts[what] > bound:
+                return False
+        if self.collectives and document["collective"] not in self.collectives:
+            return False
+        if self.network and self.network != network:
+            return False
+        # B200 is not what GB200 has.
+        pattern = re.compile(rf"(?<![a-z0-9]){re.escape(self.gpu.lower())}")
+        names = [(rank["name"] or "").lower() for rank in document["ranks"]]
+        return not self.gpu or (bool(names) and all(pattern.search(name) for name in names))
+
+    def meets(self, size: int) -> bool:
+        """Whether a size is in the rule's band."""
+        return (self.min_bytes is None or size >= self.min_bytes) and (self.max_bytes is None or size <= self.max_bytes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+    """What the machines are made of, as far as it was told."""
+
+    nic_gbps: float | None = None
+    rails: float = 1.0
+    nvlink_gbytes: float | None = None
+    nvlink_hosts: int = 1
+    in_network_reduction: bool = False
+    network: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Assertion:
+    name: str
+    that: str
+    message: str
+    expression: Expression
+
+
+class Judge:
+    """Holds result documents against rules, a baseline and assertions, all of which it has checked first."""
+
+    def __init__(
+        self,
+        thresholds: t.Mapping[str, t.Any] | None = None,
+        baseline: t.Mapping[str, t.Any] | None = None,
+        baseline_percent: float | None = None,
+        assertions: t.Sequence[t.Mapping[str, t.Any]] = (),
+        compiled: t.Callable[[str], Expression] | None = None,
+    ) -> None:
+        """``baseline``: a checked one; where no rule is about it, each size is held against it by its time.
+
+        ``baseline_percent``: the least tolerance, and the only one where the noise is not known. ``compiled``: JMESPath's
+        function compile, None where the library is not there. Raises OptionError and GpufabricError.
+        """
+        thresholds = {name: value for name, value in (thresholds or {}).items() if value is not None}
+        unknown = [name for name in thresholds if name not in THRESHOLD_KEYS]
+        if unknown:
+            raise OptionError(f"thresholds.{unknown[0]}", thresholds[unknown[0]], f"one of {', '.join(THRESHOLD_KEYS)}")
+        self._topology = _topology(thresholds.get("topology") or {})
+        self._rules = _rules(thresholds.get("rules") or [])
+        self._rules += _reference_rules(thresholds.get("reference"), thresholds.get("reference_tolerance_percent", 10))
+        self._baseline = baseline_samples(baseline) if baseline is not None else None
+        self._least_percent = baseline_percent
+        if self._baseline is not None:
+            if baseline_percent is not None:
+                _number("baseline.tolerance_percent", baseline_percent, least=0)
+            self._noise = Noise(self._baseline)
+            if not any(rule.kind == "baseline_percent" for rule in self._rules):
+                self._rules += [
+                    Rule(
+                        f"{words} time against the baseline",
+                        "baseline_percent",
+                        0.0,
+                        f"{placement}.time_us",
+                        over="each",
+                    )
+                    for placement, words in PLACEMENTS.items()
+                ]
+        elif any(rule.kind == "baseline_percent" for rule in self._rules):
+            raise OptionError(
+                "thresholds", "a rule with baseline_percent", "one only where baseline is given to compare with"
+            )
+        if assertions and compiled is None:
+            raise GpufabricError("assertions need the Python library jmespath on the host that the task runs on")
+        self._assertions = [_assertion(index, entry, compiled) for index, entry in enumerate(assertions) if compiled]
+        names = _distinct([rule.name for rule in self._rules] + [assertion.name for assertion in self._assertions])
+        self._rules = [dataclasses.replace(rule, name=next(names)) for rule in self._rules]
+        self._assertions = [dataclasses.replace(assertion, name=next(names)) for assertion in self._assertions]
+
+    def judge(self, document: Document) -> dict[str, t.Any]:
+        """The document with ``verdicts``, a problem for each that is not kept, and the verdict that follows.
+
+        A test that no rule, assertion or baseline could be applied to is ``unchecked`` at best.
+        """
+        entries = [_wrong_values(document)]
+        for rule in self._rules:
+            if rule.applies(document, self._topology.network):
+                entries.append(self._apply(rule, document))
+        entries += [_assert(document, assertion) for assertion in self._assertions]
+        # Of a document that was judged before, what was missed then is no problem of these rules.
+        before = [problem.as_dict() for problem in _problems(document.get("verdicts", ()))]
+        document = {**document, "problems": [entry for entry in document["problems"] if entry not in before]}
+        result = {**add_problems(document, _problems(entries)), "verdicts": entries}
+        if result["verdict"] == "pass" and all(entry["passed"] is None for entry in entries[1:]):
+            result["verdict"] = "unchecked"
+        return result
+
+    def _apply(self, rule: Rule, document: Document) -> dict[str, t.Any]:
+        if rule.kind == "dip_percent":
+            return _dip(rule, document)
+        if rule.kind == "cliff_factor":
+            return _cliff(rule, document)
+        if rule.metric == "avg_busbw":
+            average = document["summary"]["avg_busbw"]
+            if not all(rule.meets(row["size"]) for row in document["rows"]):
+                return _entry(rule, reason=f"the average is not over sizes{_band(rule)} alone")
+            found = [] if average is None else [(None, average)]
+        else:
+            found = [(row, value) for row, value in _values(document, rule.metric) if rule.meets(row["size"])]
+        if not found:
+            return _entry(rule, reason=f"the test has no {_told_metric(rule.metric)}{_band(rule)}")
+        band = None if found[0][0] is None else (found[0][0]["size"], found[-1][0]["size"])
+        if rule.over == "peak":
+            found = [max(found, key=lambda item: item[1])]
+        elif rule.over == "first":
+            found = found[:1]
+        held, reason = [], ""
+        for row, value in found:
+            limit, source = self._limit(rule, document, row)
+            if limit is None:
+                reason = reason or source
+                continue
+            # By the same factor, a time is above its limit as much as a bandwidth is below it.
+            percent = 100 * ((limit / value if rule.is_time else value / limit) - 1) if value > 0 else -100.0
+            held.append((percent, row, value, limit, source))
+        if not held:
+            return _entry(rule, reason=reason)
+        percent, row, value, limit, source = min(held, key=lambda item: item[0])
+        size = None if row is None else row["size"]
+        missed = [row["size"] for percent, row, _value, _limit, _source in held if percent < 0 and row is not None]
+        entry = _entry(rule, value, limit, source, percent, size=size, missed=missed)
+        if band and rule.kind != "baseline_percent":
+            # The limit is the same for all of these sizes.
+            entry.update(min_bytes=band[0], max_bytes=band[1])
+        return entry
+
+    def _limit(self, rule: Rule, document: Document, row: t.Mapping[str, t.Any] | None) -> tuple[float | None, str]:
+        """The limit and where it comes from, or None and why there is none."""
+        if rule.kind == "limit":
+            return rule.limit, rule.source or "the rule"
+        if rule.kind == "ceiling_percent":
+            algorithm, bus, source = ceiling(
+                self._topology, document["collective"], document["rank_count"], document["host_count"]
+            )
+            full = algorithm if rule.metric.endswith("algbw") else bus
+            if full is None:
+                return None, source
+            return full * rule.limit / 100, f"{rule.limit:g} % of {full:.4g} GB/s: {source}"
+        return self._baseline_limit(rule, document, row)
+
+    def _baseline_limit(
+        self, rule: Rule, document: Document, row: t.Mapping[str, t.Any] | None
+    ) -> tuple[float | None, str]:
+        placement, measure = rule.metric.split(".")
+        key = key_of(document, row or {}, placement)
+        values = (self._baseline or {}).get(key, {}).get(measure)
+        if not values:
+            return None, f"the baseline has no such {_told_metric(rule.metric)}"
+        least = max(rule.limit, self._least_percent or 0)
+        noise = self._noise.percent(key, measure, (len(values), 1), least or FLOOR_PERCENT)
+        if noise is None and not least:
+            return None, (
+                f"the baseline has {len(values)} of {LEAST_RUNS} runs that tell its noise; add runs to it, or give"
+                " baseline.tolerance_percent"
+            )
+        tolerance = least if noise is None else noise
+        median = statistics.median(values)
+        factor = 1 + tolerance / 100
+        source = f"the median of {runs_text(len(values))} in the baseline, {median:.5g}, and {tolerance:.3g} % " + (
+            "tolerance" if noise is None or tolerance == least else "noise"
+        )
+        return (median * factor if rule.is_time else median / factor), source
+
+
+def ceiling(
+    topology: Topology, collective: str | None, ranks: int, hosts: int
+) -> tuple[float | None, float | None, str]:
+    """The most algorithm and bus bandwidth that the hardware allows, in GB/s, and how that comes; or None and why not.
+
+    Between hosts the network is what limits: a host with B = NIC Gb/s x rails / 8 has to send so many bytes for each byte of
+    the message size, n being all ranks, m the hosts and g = n / m the ranks of one:
+
+    - all_reduce by rings 2 (n - 1) / n, reduced in the network 1; all_gather and reduce_scatter (n - 1) / n; broadcast and
+      reduce 1; alltoall g (m - 1) / m; gather and scatter (m - 1) / m, of the root's host; sendrecv 1 by a single rail.
+
+    Inside a host, or a domain of hosts with NVLink, each GPU with V GB/s of NVLink in each direction sends (n - 1) / n or 1 as
+    above for all but alltoall, (n - 1) / n; all_reduce that is reduced in the switches takes (n + 1) / n.
+
+    Bus bandwidth is algorithm bandwidth times bus_factor. Trees, and reduction in NVLink's switches, need less of the network
+    where hosts are few: of two hosts, all_reduce has been measured at 1.2 times the ceiling of rings.
+    """
+    if collective not in ("all_reduce", *_SENT):
+        return None, None, f"there is no ceiling for {collective or 'an unnamed collective'}"
+    if ranks < 2 or hosts < 1:
+        return None, None, "there is no ceiling for a test of fewer than two ranks"
+    factor = bus_factor(collective, ranks)
+    if hosts <= topology.nvlink_hosts:
+        if topology.nvlink_gbytes is None:
+            return None, None, "thresholds.topology.nvlink_gbytes is not given"
+        full, words = topology.nvlink_gbytes, f"{topology.nvlink_gbytes:g} GB/s of NVLink a GPU"
+        sent = factor
+        if collective == "all_reduce" and topology.in_network_reduction:
+            sent, words = (ranks + 1) / ranks, f"{words}, reduced in its switches"
+    else:
+        if topology.nic_gbps is None:
+            return None, None, "thresholds.topology.nic_gbps is not given"
+        rails = 1.0 if collective == "sendrecv" else topology.rails
+        full = topology.nic_gbps * rails / 8
+        words = f"{topology.nic_gbps:g} Gb/s x {rails:g} {'rail' if rails == 1 else 'rails'}"
+        if collective == "all_reduce":
+            sent = 1.0 if topology.in_network_reduction else factor
+            words += ", reduced in the network" if topology.in_network_reduction else ""
+        else:
+            sent = _SENT[collective](ranks, hosts)
+    words += f", {collective} over {ranks} ranks on {hosts} {'host' if hosts == 1 else 'hosts'}"
+    return full / sent, full / sent * factor, words
+
+
+def bus_factor(collective: str, ranks: int) -> float:
+    """Bus by algorithm bandwidth of two ranks or more, as doc/PERFORMANCE.md of nccl-tests has it: all_reduce 2 (n - 1) / n,
+    broadcast, reduce and sendrecv 1, others (n - 1) / n.
+    """
+    if collective in ("broadcast", "reduce", "sendrecv"):
+        return 1.0
+    return (ranks - 1) / ranks * (2 if collective == "all_reduce" else 1)
+
+
+#: What a host sends for each byte of the message size, of all ranks and hosts.
+_SENT: dict[str, t.Callable[[int, int], float]] = {
+    "all_gather": lambda ranks, hosts: (ranks - 1) / ranks,
+    "reduce_scatter": lambda ranks, hosts: (ranks - 1) / ranks,
+    "broadcast": lambda ranks, hosts: 1.0,
+    "reduce": lambda ranks, hosts: 1.0,
+    "sendrecv": lambda ranks, hosts: 1.0,
+    "alltoall": lambda ranks, hosts: ranks / hosts * (hosts - 1) / hosts,
+    "gather": lambda ranks, hosts: (hosts - 1) / hosts,
+    "scatter": lambda ranks, hosts: (hosts - 1) / hosts,
+}
+
+
+def _values(document: Document, metric: str) -> list[tuple[t.Mapping[str, t.Any], float]]:
+    """The rows that have it, with its value, by size."""
+    placement, name = metric.split(".")
+    found = [
+        (row, row[placement][name])
+        for row in document["rows"]
+        if row[placement] is not None and row[placement].get(name) is not None and math.isfinite(row[placement][name])
+    ]
+    return sorted(found, key=lambda item: item[0]["size"])
+
+
+def _dip(rule: Rule, document: Document) -> dict[str, t.Any]:
+    """Whether bandwidth falls though sizes grow."""
+    values = [(row["size"], value) for row, value in _values(document, rule.metric) if rule.meets(row["size"])]
+    if len(values) < 2:
+        return _entry(rule, reason=f"the test has fewer than two sizes{_band(rule)}")
+    best, found = values[0], []
+    for size, value in values[1:]:
+        if best[1] > 0:
+            found.append((100 * (1 - value / best[1]), size, value, best))
+        best = max(best, (size, value), key=lambda item: item[1])
+    if not found:
+        return _entry(rule, reason=f"no bandwidth was measured{_band(rule)}")
+    fall, size, value, (best_size, best_value) = max(found)
+    if fall <= 0:
+        return _shape(rule, 0.0, size, "%", "no fall")
+    words = f"a fall of {fall:.3g} % to {value:.4g} GB/s at {format_size(size)}"
+    return _shape(rule, fall, size, "%", f"{words} from {best_value:.4g} GB/s at {format_size(best_size)}")
+
+
+def _cliff(rule: Rule, document: Document) -> dict[str, t.Any]:
+    """Whether a time is much more than that of the next smaller size."""
+    values = [(row["size"], value) for row, value in _values(document, rule.metric) if rule.meets(row["size"])]
+    steps = [
+        (
+            second[1] / first[1],
+            second[0],
+            f"{second[1]:.4g} us at {format_size(second[0])}, {second[1] / first[1]:.3g} times the {first[1]:.4g} us at"
+            f" {format_size(first[0])}",
+        )
+        for first, second in zip(values, values[1:])
+        if first[1] > 0 and second[0] > first[0]
+    ]
+    if not steps:
+        return _entry(rule, reason=f"the test has fewer than two sizes{_band(rule)}")
+    factor, size, words = max(steps)
+    return _shape(rule, factor, size, "times", words)
+
+
+def _shape(rule: Rule, value: float, size: int, unit: str, words: str) -> dict[str, t.Any]:
+    passed = value <= rule.limit
+    percent = 100 * (rule.limit - value) / rule.limit
+    side = f"{_told_percent(percent)} % {'below' if passed else 'above'}"
+    told = f"{words}, {side} the limit of {rule.limit:g} {unit} (the rule)"
+    return {
+        "rule": rule.name,
+        "metric": "dip" if rule.kind == "dip_percent" else "cliff",
+        "value": _rounded(value),
+        "limit": rule.limit,
+        "unit": unit,
+        "source": "the rule",
+        "percent": _rounded(percent),
+        "size": size,
+        "missed_sizes": [] if passed else [size],
+        "passed": passed,
+        "message": f"{rule.name}: {told}",
+    }
+
+
+def _assert(document: Document, assertion: _Assertion) -> dict[str, t.Any]:
+    message = assertion.message
+    try:
+        value = assertion.expression.search(document)
+    except ValueError as error:
+        # All of jmespath's errors are such, as of a function that is given null.
+        value, message = None, f"{message} ({' '.join(str(error).split())})"
+    else:
+        if not isinstance(value, bool):
+            # Most often a name that the document does not have.
+            message += f" (it gives {json.dumps(value)[:200]}, neither true nor false)"
+    return {
+        "rule": assertion.name,
+        "metric": "assertion",
+        "value": value if isinstance(value, (bool, int, float, str)) else None,
+        "limit": None,
+        "unit": "",
+        "source": f"the assertion {assertion.that}",
+        "percent": None,
+        "passed": value is True,
+        "message": assertion.name if value is True else message,
+    }
+
+
+def _wrong_values(document: Document) -> dict[str, t.Any]:
+    summary = document["summary"]
+    failed = any(problem["id"] == "wrong-values" for problem in document["problems"])
+    checked = summary["checked"] or summary["wrong"] is not None
+    passed = False if failed or summary["wrong"] else True if checked else None
+    words = {False: "values are wrong", True: "no value is wrong", None: "values were not checked"}
+    return {
+        "rule": "no wrong values",
+        "metric": "wrong",
+        "value": summary["wrong"],
+        "limit": 0,
+        "unit": "",
+        "source": "always",
+        "percent": None,
+        "passed": passed,
+        "message": words[passed],
+    }
+
+
+def _entry(
+    rule: Rule,
+    value: float | None = None,
+    limit: float | None = None,
+    source: str = "",
+    percent: float | None = None,
+    size: int | None = None,
+    missed: t.Sequence[int] = (),
+    reason: str = "",
+) -> dict[str, t.Any]:
+    unit = "us" if rule.is_time else "GB/s"
+    passed = None if value is None or percent is None else percent >= 0
+    entry: dict[str, t.Any] = {
+        "rule": rule.name,
+        "metric": rule.metric,
+        "value": _rounded(value),
+        "limit": _rounded(limit),
+        "unit": unit,
+        "source": source,
+        "percent": _rounded(percent),
+        "size": size,
+        "missed_sizes": list(missed),
+        "passed": passed,
+    }
+    if passed is None or value is None or limit is None or percent is None:
+        return {**entry, "message": f"{rule.name}: not checked, {reason}"}
+    where = f" at {format_size(size)}" if size is not None else ""
+    better = ("below" if rule.is_time else "above") if passed else ("above" if rule.is_time else "below")
+    more = f", and at {len(missed) - 1} more sizes" if len(missed) > 1 else ""
+    words = f"{value:.4g} {unit}{where}, {_told_percent(percent)} % {better} {limit:.4g} {unit} ({source}){more}"
+    return {**entry, "message": f"{rule.name}: {words}"}
+
+
+def _problems(entries: t.Sequence[t.Mapping[str, t.Any]]) -> list[Problem]:
+    """Of all that is not kept, but for the first entry: wrong values are a problem of the document itself."""
+    return [_problem(entry) for entry in entries[1:] if entry["passed"] is False]
+
+
+def _problem(entry: t.Mapping[str, t.Any]) -> Problem:
+    is_assertion = entry["metric"] == "assertion"
+    message = entry["message"].rstrip(".")
+    return RESULT_CATALOGUE.problem(
+        _PROBLEM_OF.get(entry["metric"], _LIMIT_MISSED),
+        evidence=entry["source"] if is_assertion else _missed_text(entry["missed_sizes"]),
+        message=message[:1].upper() + message[1:],
+    )
+
+
+def _missed_text(sizes: t.Sequence[int]) -> str:
+    """Where a limit is missed; nothing of one that is about no size."""
+    more = f" and {len(sizes) - 8} more sizes" if len(sizes) > 8 else ""
+    return f"missed at {', '.join(map(format_size, sizes[:8]))}{more}" if sizes else ""
+
+
+def _band(rule: Rule) -> str:
+    low, high = rule.min_bytes, rule.max_bytes
+    if low is not None and low == high:
+        return f" at {format_size(low)}"
+    low_words = f" from {format_size(low)}" if low is not None else ""
+    return low_words + (f" up to {format_size(high)}" if high is not None else "")
+
+
+def _told_percent(percent: float) -> str:
+    return f"{abs(percent):,.0f}" if abs(percent) >= 100 else f"{abs(percent):.3g}"
+
+
+def _told_metric(metric: str) -> str:
+    if metric == "avg_busbw":
+        return "average bus bandwidth"
+    placement, name = metric.split(".")
+    return f"{PLACEMENTS[placement]} {name}"
+
+
+def _rules(entries: t.Any) -> list[Rule]:
+    if not isinstance(entries, (list, tuple)):
+        raise OptionError("thresholds.rules", entries, "a list of rules")
+    return [_rule(f"thresholds.rules[{index}]", entry) for index, entry in enumerate(entries)]
+
+
+def _rule(option: str, entry: t.Any) -> Rule:
+    if not isinstance(entry, t.Mapping):
+        raise OptionError(option, entry, f"a dict with any of the keys {', '.join(RULE_KEYS)}")
+    given = {name: value for name, value in entry.items() if value is not None}
+    for name, value in given.items():
+        if name not in RULE_KEYS:
+            raise OptionError(f"{option}.{name}", value, f"one of the keys {', '.join(RULE_KEYS)}")
+    kinds = [name for name in LIMITS if name in given]
+    if len(kinds) != 1:
+        raise OptionError(option, ", ".join(kinds) or "no limit", f"one of {', '.join(LIMITS)}")
+    kind = kinds[0]
+    limit = _number(f"{option}.{kind}", given[kind], least=0)
+    if limit == 0 and kind != "baseline_percent":
+        raise OptionError(f"{option}.{kind}", given[kind], "a number above 0")
+    default = "out_of_place.time_us" if kind == "cliff_factor" else "out_of_place.busbw"
+    metric = _one_of(f"{option}.metric", given.get("metric", default), METRICS)
+    _check_metric(option, kind, metric)
+    collectives = given.get("collective", ())
+    collectives = (collectives,) if isinstance(collectives, str) else tuple(collectives)
+    for name in collectives:
+        _one_of(f"{option}.collective", name, COLLECTIVES)
+    bounds = {name: int(_number(f"{option}.{name}", given[name], least=1)) for name in BOUNDS if name in given}
+    low, high = _sizes(option, given)
+    if kind == "dip_percent" and low is None:
+        low = _DIP_FROM
+    if kind == "cliff_factor" and high is None:
+        high = _CLIFF_TO
+    # Of times the best one says nothing, and a baseline has a value for each size.
+    usual = "each" if metric.endswith("time_us") or kind == "baseline_percent" or "size" in given else "peak"
+    rule = Rule(
+        name=str(given.get("name", "")),
+        kind=kind,
+        limit=limit,
+        metric=metric,
+        collectives=collectives,
+        bounds=bounds,
+        gpu=str(given.get("gpu", "")),
+        network=str(given.get("network", "")),
+        min_bytes=low,
+        max_bytes=high,
+        over=_one_of(f"{option}.over", given.get("over", usual), OVER),
+    )
+    if rule.over == "peak" and rule.is_time:
+        raise OptionError(f"{option}.over", rule.over, "each, where metric is a time")
+    return rule if rule.name else dataclasses.replace(rule, name=_name(rule))
+
+
+def _check_metric(option: str, kind: str, metric: str) -> None:
+    allowed = {
+        "ceiling_percent": ("busbw", "algbw"),
+        "baseline_percent": ("time_us", ".busbw"),
+        "dip_percent": (".busbw", ".algbw"),
+        "cliff_factor": ("time_us",),
+    }
+    if kind in allowed and not metric.endswith(allowed[kind]):
+        names = ", ".join(name for name in METRICS if name.endswith(allowed[kind]))
+        raise OptionError(f"{option}.metric", metric, f"one of {names}, with {kind}")
+
+
+def _sizes(option: str, given: t.Mapping[str, t.Any]) -> tuple[int | None, int | None]:
+    if "size" in given:
+        if "min_bytes" in given or "max_bytes" in given:
+            raise OptionError(f"{option}.size", given["size"], "a size, or min_bytes and max_bytes, but not both")
+        size = parse_size(f"{option}.size", given["size"])
+        return size, size
+    low, high = (
+        parse_size(f"{option}.{name}", given[name]) if name in given else None for name in ("min_bytes", "max_bytes")
+    )
+    if low is not None and high is not None and low > high:
+        raise OptionError(
+            f"{option}.min_bytes", given["min_bytes"], f"at most {given['max_bytes']}, which is max_bytes"
+        )
+    return low, high
+
+
+def _name(rule: Rule) -> str:
+    what = f"{_told_metric(rule.metric)}{_band(rule)}"
+    if rule.kind == "dip_percent":
+        return f"{what} falls by at most {rule.limit:g} %"
+    if rule.kind == "cliff_factor":
+        return f"{what} grows by at most {rule.limit:g} times from size to size"
+    bound = "at most" if rule.is_time else "at least"
+    if rule.metric != "avg_busbw" and (rule.min_bytes is None or rule.min_bytes != rule.max_bytes):
+        what = f"{rule.over} {what}"
+    limits = {
+        "limit": f"{rule.limit:g} {'us' if rule.is_time else 'GB/s'}",
+        "ceiling_percent": f"{rule.limit:g} % of the ceiling",
+        "baseline_percent": "that of the baseline",
+    }
+    return f"{what} {bound} {limits[rule.kind]}"
+
+
+def _distinct(names: t.Iterable[str]) -> t.Iterator[str]:
+    """The names, the second of a kind as ``name (2)``: each is one series in Prometheus, and one case in JUnit."""
+    seen: collections.Counter[str] = collections.Counter()
+    for name in names:
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name} ({seen[name]})"
+
+
+def _reference_rules(name: t.Any, tolerance: t.Any) -> list[Rule]:
+    if name is None:
+        return []
+    _one_of("thresholds.reference", name, REFERENCE_NAMES)
+    percent = _number("thresholds.reference_tolerance_percent", tolerance, least=0)
+    if percent >= 100:
+        raise OptionError("thresholds.reference_tolerance_percent", tolerance, "a number below 100")
+    rules = []
+    for reference in REFERENCES:
+        if reference.name != name:
+            continue
+        # What others accept machines by has its tolerance in it.
+        less = percent if reference.kind == "measured" else 0.0
+        source = (
+            f"{reference.source}: {reference.system}, {reference.value:g} GB/s {reference.kind}, {reference.definition}"
+        )
+        rules.append(
+            Rule(
+                name=f"reference {name}",
+                kind="limit",
+                limit=reference.value * (1 - less / 100),
+                metric=reference.measure,
+                collectives=(reference.collective,),
+                bounds={"min_hosts": reference.hosts, "max_hosts": reference.hosts},
+                gpu=reference.gpu,
+                min_bytes=reference.min_bytes,
+                max_bytes=reference.max_bytes,
+                over=reference.over,
+                source=source + (f", less {less:g} %" if less else ""),
+            )
+        )
+    return rules
+
+
+def _topology(entry: t.Any) -> Topology:
+    if not isinstance(entry, t.Mapping):
+        raise OptionError("thresholds.topology", entry, f"a dict with any of the keys {', '.join(TOPOLOGY_KEYS)}")
+    given = {name: value for name, value in entry.items() if value is not None}
+    for name, value in given.items():
+        option = f"thresholds.topology.{name}"
+        if name not in TOPOLOGY_KEYS:
+            raise OptionError(option, value, f"one of the keys {', '.join(TOPOLOGY_KEYS)}")
+        if name == "in_network_reduction":
+            if not isinstance(value, bool):
+                raise OptionError(option, value, "true or false")
+        elif name == "network":
+            given[name] = str(value)
+        else:
+            number = _number(option, value, least=1 if name == "nvlink_hosts" else 0)
+            if number == 0:
+                raise OptionError(option, value, "a number above 0")
+            given[name] = int(number) if name == "nvlink_hosts" else number
+    return Topology(**given)
+
+
+def _assertion(index: int, entry: t.Any, compiled: t.Callable[[str], Expression]) -> _Assertion:
+    option = f"assertions[{index}]"
+    if not isinstance(entry, t.Mapping) or not set(entry) <= {"name", "that", "msg"}:
+        raise OptionError(option, entry, "a dict with that (an expression of JMESPath), msg and name")
+    that = entry.get("that")
+    if not isinstance(that, str) or not that.strip():
+        raise OptionError(f"{option}.that", that, "an expression of JMESPath")
+    try:
+        expression = compiled(that)
+    except ValueError as error:
+        raise OptionError(
+            f"{option}.that", that, f"an expression of JMESPath ({str(error).partition(chr(10))[0]})"
+        ) from error
+    message = str(entry.get("msg") or f"the assertion does not hold: {that}")
+    return _Assertion(str(entry.get("name") or that), that, message, expression)
+
+
+def _number(option: str, value: t.Any, least: float) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or number < least:
+        raise OptionError(option, value, f"a number, {least:g} or more")
+    return number
+
+
+def _one_of(option: str, value: t.Any, allowed: t.Sequence[str]) -> str:
+    if value not in allowed:
+        raise OptionError(option, value, f"one of {', '.join(allowed)}")
+    return value
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")

@@ -1,0 +1,329 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""The files that let every node of a run reach every other by ssh, with pinned host keys, and nobody else."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import os
+import re
+import stat
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
+    read_text,
+    remove,
+    remove_empty_directories,
+    write_text,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import SSH_POLICY
+
+SYSTEM_SSH_CONFIG = "/etc/ssh/ssh_config"
+
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*\Z")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
+_PUBLIC_KEY = re.compile(r"(ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}\Z")
+
+
+def check_environment_names(option: str, names: t.Iterable[str]) -> None:
+    """Raise OptionError unless all are names of variables, or patterns with ``*`` and ``?``."""
+    for name in names:
+        if not _ENVIRONMENT_NAME.match(name):
+            raise OptionError(option, name, "names of environment variables, with * and ? as wildcards")
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """A node as the others see it. ``sources``: the addresses that it may come from.
+
+    ``port`` and ``user`` None: as this node's own configuration of ssh says, and as who runs ssh.
+    """
+
+    address: str
+    port: int | None
+    user: str | None
+    host_public_keys: tuple[str, ...]
+    client_public_key: str
+    sources: tuple[str, ...]
+
+
+def parse_bare_peers(values: t.Sequence[t.Mapping[str, t.Any]]) -> list[Peer]:
+    """Peers whose sshd is not the run's: each has an ``address``, and may have ``port`` and ``user``. Raises OptionError."""
+    if not values:
+        raise OptionError("peers", list(values), "at least one peer, with its address")
+    peers = []
+    for index, value in enumerate(values):
+        option = f"peers[{index}]"
+        address = parse_address(f"{option}.address", str(value.get("address")))
+        port = None if value.get("port") is None else _parse_port(option, value["port"], 1)
+        user = None if value.get("user") is None else _parse_user(option, value["user"])
+        peers.append(Peer(address, port, user, (), "", (address,)))
+    _check_unique(peers)
+    return peers
+
+
+def parse_peers(values: t.Sequence[t.Mapping[str, t.Any]], complete: bool = True) -> list[Peer]:
+    """Peers from the option of the module, as ``sshd_instance`` returns them.
+
+    ``complete`` False: ports and keys may be missing still, as they are while checking on nodes that have none.
+    Keys beyond those of a Peer are ignored. Raises OptionError.
+    """
+    if not values:
+        raise OptionError("peers", list(values), "at least one peer, as sshd_instance returns it")
+    peers = [_parse_peer(f"peers[{index}]", value, complete) for index, value in enumerate(values)]
+    _check_unique(peers)
+    return peers
+
+
+def _check_unique(peers: t.Sequence[Peer]) -> None:
+    seen: dict[str, int] = {}
+    for index, peer in enumerate(peers):
+        first = seen.setdefault(peer.address, index)
+        if first != index:
+            raise OptionError(f"peers[{index}].address", peer.address, f"each address once; peers[{first}] has it too")
+
+
+def _parse_port(option: str, value: t.Any, least: int) -> int:
+    port = int(value) if str(value).isdigit() else -1
+    if not least <= port <= 65535:
+        raise OptionError(f"{option}.port", value, "1 to 65535")
+    return port
+
+
+def _parse_user(option: str, value: t.Any) -> str:
+    if not _USER.match(str(value)):
+        raise OptionError(f"{option}.user", value, "a name of letters, digits, dots, underscores and dashes")
+    return str(value)
+
+
+def _parse_peer(option: str, value: t.Mapping[str, t.Any], complete: bool) -> Peer:
+    for name in ("address", "port", "user", "host_public_keys", "client_public_key"):
+        if name not in value:
+            raise OptionError(option, sorted(value), f"a peer as sshd_instance returns it; {name} is missing")
+    address = parse_address(f"{option}.address", str(value["address"]))
+    port = _parse_port(option, value["port"], 1 if complete else 0)
+    user = _parse_user(option, value["user"])
+    host_keys = value["host_public_keys"]
+    if not isinstance(host_keys, list) or (complete and not host_keys):
+        raise OptionError(f"{option}.host_public_keys", host_keys, "a list of at least one public key")
+    keys = [("host_public_keys", key) for key in host_keys] + [("client_public_key", value["client_public_key"])]
+    for name, key in keys:
+        if not _PUBLIC_KEY.match(str(key)) and (complete or key):
+            raise OptionError(f"{option}.{name}", key, "a public key as 'TYPE BASE64'")
+    sources = value.get("sources") or [address]
+    allowed_sources = "a list of addresses and subnets, such as 10.0.0.0/24"
+    if not isinstance(sources, list):
+        raise OptionError(f"{option}.sources", sources, allowed_sources)
+    for source in sources:
+        try:
+            ipaddress.ip_network(str(source))
+        except ValueError:
+            raise OptionError(f"{option}.sources", source, allowed_sources) from None
+    return Peer(address, port, user, tuple(host_keys), value["client_public_key"], tuple(sources))
+
+
+#: What one node must know of another, of what sshd_instance returns.
+_PEER_KEYS = ("address", "port", "user", "host_public_keys", "client_public_key", "run_dir", "hostname")
+
+
+def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
+    """The peers of a run from what sshd_instance returned on each, with their names in the inventory.
+
+    Raises OptionError where there are none, or one has no result.
+    """
+    if not names:
+        raise OptionError("gpufabric_hosts", list(names), "at least one host of the play")
+    for name, result in zip(names, results):
+        if "address" not in result:
+            raise OptionError("gpufabric_hosts", name, "hosts of the play that have a private sshd; this one has none")
+    return [{"name": name, **{key: result[key] for key in _PEER_KEYS}} for name, result in zip(names, results)]
+
+
+def render_known_hosts(peers: t.Iterable[Peer]) -> str:
+    """The text of known_hosts. A port of 22 stands without brackets there (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
+    return "".join(
+        f"{peer.address if peer.port == 22 else f'[{peer.address}]:{peer.port}'} {key}\n"
+        for peer in peers
+        for key in peer.host_public_keys
+    )
+
+
+def render_authorized_keys(peers: t.Iterable[Peer]) -> str:
+    """The text of authorized_keys: each peer's key, from that peer's addresses only, for commands only."""
+    return "".join(
+        f'restrict,from="{",".join(peer.sources)}" {peer.client_public_key}\n'
+        for peer in peers
+        if peer.client_public_key
+    )
+
+
+def render_ssh_config(
+    peers: t.Iterable[Peer],
+    run_dir: RunDir,
+    send_env: t.Sequence[str],
+    strict_host_keys: bool,
+    connect_timeout: int,
+    identity: str | None = None,
+) -> str:
+    """The text of ssh_config: one block a peer and none for anything else, so that it can be included from another.
+
+    ``identity``: path of the private key, by default the run's own.
+    """
+    common = [
+        f"IdentityFile {identity or run_dir.client_key}",
+        f"UserKnownHostsFile {run_dir.known_hosts if strict_host_keys else '/dev/null'}",
+        f"StrictHostKeyChecking {'yes' if strict_host_keys else 'no'}",
+        f"ConnectTimeout {connect_timeout}",
+        *SSH_POLICY,
+    ]
+    if send_env:
+        common.append(f"SendEnv {' '.join(send_env)}")
+    return "".join(
+        f"Host {peer.address}\n{_indented([*_own_lines(peer), *common, *_inherited(peer)])}\n" for peer in peers
+    )
+
+
+def _own_lines(peer: Peer) -> list[str]:
+    port = [] if peer.port is None else [f"Port {peer.port}"]
+    user = [] if peer.user is None else [f"User {peer.user}"]
+    return [f"HostName {peer.address}", *port, *user]
+
+
+def _inherited(peer: Peer) -> list[str]:
+    # Of two values ssh takes the first, so this adds what is not said above, such as the port.
+    return [f"Include {SYSTEM_SSH_CONFIG}"] if peer.port is None else []
+
+
+def _indented(lines: t.Iterable[str]) -> str:
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def agent(ssh: str, run_dir: RunDir) -> list[str]:
+    """The argv that mpirun is to start remote shells with."""
+    return [ssh, "-F", run_dir.ssh_config]
+
+
+def with_include(config: str, run_dir: RunDir) -> str:
+    """The text of a user's ssh_config that includes the run's, in a marked block.
+
+    The block comes first: an Include below a Host line would belong to that host (ssh_config(5)).
+    """
+    begin, end = _markers(run_dir)
+    return f"{begin}\nInclude {run_dir.ssh_config}\n{end}\n{without_include(config, run_dir)}"
+
+
+def without_include(config: str, run_dir: RunDir) -> str:
+    """The text of a user's ssh_config without the run's block."""
+    begin, end = _markers(run_dir)
+    return re.sub(rf"^{re.escape(begin)}\n(?:.*\n)*?{re.escape(end)}\n?", "", config, flags=re.MULTILINE)
+
+
+def _markers(run_dir: RunDir) -> tuple[str, str]:
+    return f"# BEGIN gpufabric.nccl run {run_dir.run_id}", f"# END gpufabric.nccl run {run_dir.run_id}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A file that is to hold another text; None stands for no file."""
+
+    path: str
+    before: str | None
+    after: str | None
+    secret: bool = False
+
+    def as_diff(self) -> dict[str, str]:
+        """In the form of a module's diff, without what is secret."""
+        return {
+            "before": self._shown(self.before),
+            "after": self._shown(self.after),
+            "before_header": self.path if self.before is not None else "(none)",
+            "after_header": self.path if self.after is not None else "(none)",
+        }
+
+    def _shown(self, text: str | None) -> str:
+        return "(a private key)\n" if self.secret and text else text or ""
+
+
+def usable_identity(path: str, run_dir: RunDir) -> tuple[str, str | None]:
+    """Path of a private key that ssh accepts, and the text of the copy to make there where it must be one.
+
+    ssh refuses a key of the user's own that others may read (ssh(1), FILES), as keys from a Secret often are.
+    Raises OptionError.
+    """
+    try:
+        status = os.stat(path)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError("identity_file", path, f"a private key that can be read on this node ({error})") from error
+    if not re.match(r"[A-Za-z0-9._/+-]+\Z", path) or (status.st_uid == os.geteuid() and status.st_mode & 0o077):
+        return run_dir.identity, text
+    return path, None
+
+
+class MeshFiles:
+    """The mesh's files on this node."""
+
+    def __init__(self, run_dir: RunDir, account: Account) -> None:
+        self.run_dir = run_dir
+        # ssh takes the home directory from the password database, not from $HOME.
+        self._user_config = os.path.realpath(os.path.join(account.home, ".ssh", "config"))
+        self._marker = os.path.join(run_dir.ssh, "made_user_config")
+
+    def plan(self, texts: t.Mapping[str, str], user_config: bool) -> list[Change]:
+        """What must change for the run's files to hold these texts, by path; one that has none is to go."""
+        run_dir = self.run_dir
+        paths = (run_dir.ssh_config, run_dir.known_hosts, run_dir.authorized_keys, run_dir.identity)
+        changes = [Change(path, read_text(path), texts.get(path), path == run_dir.identity) for path in paths]
+        before = read_text(self._user_config)
+        if texts and user_config:
+            after: str | None = with_include(before or "", self.run_dir)
+        else:
+            after = without_include(before, self.run_dir) if before is not None else None
+            if after == "" and "file" in (read_text(self._marker) or ""):
+                after = None
+        changes.append(Change(self._user_config, before, after))
+        return [change for change in changes if change.before != change.after]
+
+    def apply(self, changes: t.Iterable[Change]) -> None:
+        """Make the changes. Raises NodeError."""
+        removed = []
+        for change in changes:
+            if change.after is None:
+                remove(change.path)
+                removed.append(change.path)
+            elif change.path == self._user_config:
+                self._write_user_config(change)
+            else:
+                self.run_dir.create(os.path.dirname(change.path))
+                write_text(change.path, change.after)
+        if removed:
+            self._clean_up(self._user_config in removed)
+
+    def _write_user_config(self, change: Change) -> None:
+        directory = os.path.dirname(change.path)
+        made = [name for name, path in (("directory", directory), ("file", change.path)) if not os.path.exists(path)]
+        if made:
+            try:
+                os.makedirs(directory, mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise NodeError(f"user_config: cannot make {directory}: {error.strerror}") from error
+            write_text(self._marker, " ".join(made))
+        mode = 0o600 if change.before is None else stat.S_IMODE(os.stat(change.path).st_mode)
+        write_text(change.path, change.after or "", mode)
+
+    def _clean_up(self, user_config: bool) -> None:
+        if user_config:
+            if "directory" in (read_text(self._marker) or ""):
+                remove_empty_directories(os.path.dirname(self._user_config))
+            remove(self._marker)
+        self.run_dir.remove_if_empty(self.run_dir.ssh, self.run_dir.sshd)

@@ -1,0 +1,35 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Sizes in bytes: as nccl-tests take them, and as people read them."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+
+_SIZE = re.compile(r"(\d+)([KMG]?)\Z", re.IGNORECASE)
+_FACTORS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def parse_size(option: str, value: t.Any) -> int:
+    """Bytes of a size such as 128M. Raises OptionError."""
+    match = _SIZE.match(str(value))
+    if match is None:
+        raise OptionError(option, value, "a number of bytes, such as 8, or one with K, M or G, such as 128M")
+    return int(match.group(1)) * _FACTORS[match.group(2).upper()]
+
+
+def format_size(size: int) -> str:
+    """``64 KiB`` of 65536; to two decimals if it is no whole number of units."""
+    value, unit = float(size), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    number = f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{number} {_UNITS[unit]}"

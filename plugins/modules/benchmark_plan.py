@@ -1,0 +1,128 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: benchmark_plan
+short_description: Decide what the role nccl_benchmark runs on which workers
+version_added: 0.2.0
+description:
+  - Chooses the backend, the launcher, the ranks of each worker and the command lines, from what the workers have and from the
+    variables of the role P(gpufabric.nccl.nccl_benchmark#role).
+  - Only a task of that role can call it.
+  - Reads each variable as its type says, also if it was given as text. A list may have commas or lines between its items, or be JSON.
+  - If the workers cannot run the benchmark together, it fails, names the worker at fault, and says what to do.
+author:
+  - gpufabric contributors (@gpufabric)
+extends_documentation_fragment:
+  - gpufabric.nccl.attributes
+  - gpufabric.nccl.attributes.action
+  - gpufabric.nccl.attributes.read_only
+options:
+  nodes:
+    description: What M(gpufabric.nccl.mpi_node_info) returned as C(node), by the worker's name in the inventory.
+    type: dict
+    required: true
+  peers:
+    description:
+      - The workers, as P(gpufabric.nccl.peers#filter) lists them.
+      - Without them, the plan only says whether the workers can run anything together.
+    type: list
+    elements: dict
+seealso:
+  - module: gpufabric.nccl.mpi_node_info
+  - module: gpufabric.nccl.mpi_run
+"""
+
+EXAMPLES = r"""
+- name: Plan what to run
+  gpufabric.nccl.benchmark_plan:
+    nodes: "{{ dict(gpufabric_hosts | zip(gpufabric_hosts | map('extract', hostvars, ['_nccl_benchmark_info', 'node']))) }}"
+    peers: "{{ gpufabric_peers }}"
+  register: plan
+"""
+
+RETURN = r"""
+backend:
+  description: What runs, V(nccl) or V(cpu).
+  returned: success
+  type: str
+  sample: nccl
+reason:
+  description: Why it is this backend.
+  returned: success
+  type: str
+  sample: GPUs and nccl-tests are on all workers
+launcher:
+  description: The host that mpirun runs on.
+  returned: success
+  type: str
+  sample: gpu-1
+program:
+  description: Path of the first program, if workers have one of their own.
+  returned: success
+  type: str
+  sample: /opt/nccl-tests/build/all_reduce_perf
+data:
+  description: The interfaces for NCCL's traffic, if they have the same names on all workers.
+  returned: success
+  type: str
+  sample: net1
+node_env:
+  description: The environment variables of each worker's own, by worker.
+  returned: success
+  type: dict
+  sample: {}
+settings:
+  description: The variables of the role, by their names without its prefix, each as its type says.
+  returned: success
+  type: dict
+  sample: {"iterations": 20}
+control:
+  description: The control network, as Open MPI takes it.
+  returned: with O(peers)
+  type: str
+  sample: eth0
+hosts:
+  description: The hosts of the hostfile, for M(gpufabric.nccl.mpi_hostfile).
+  returned: with O(peers)
+  type: list
+  elements: dict
+  sample: [{"name": "gpu-1", "address": "10.0.0.11", "slots": 8}]
+points:
+  description: What to run, for M(gpufabric.nccl.mpi_run).
+  returned: with O(peers)
+  type: list
+  elements: dict
+  sample: [{"name": "all_reduce", "argv": ["/opt/nccl-tests/build/all_reduce_perf", "-b", "8"], "env": {}}]
+mca:
+  description: MCA parameters, for M(gpufabric.nccl.mpi_run).
+  returned: with O(peers)
+  type: dict
+  sample: {}
+cpu_program:
+  description: Path of the program of the backend V(cpu) on the host of rank 0.
+  returned: with O(peers)
+  type: str
+  sample: /run/gpufabric/default/mpi/files/cpu_perf.py
+sweep:
+  description: What P(gpufabric.nccl.sweep_points#filter) made for each point, empty without a sweep.
+  returned: with O(peers)
+  type: list
+  elements: dict
+  sample: []
+points_table:
+  description: The first points of a sweep as text.
+  returned: success
+  type: str
+  sample: ""
+problems:
+  description: What keeps the plan from working, of each host at fault.
+  returned: failure
+  type: list
+  elements: dict
+  sample: []
+"""

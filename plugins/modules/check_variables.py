@@ -1,0 +1,48 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: check_variables
+short_description: Check the variables of roles of this collection once for all hosts
+version_added: 0.2.0
+description:
+  - Checks that each variable of the roles that is set here has a value that its type and choices allow. Text from the command line or from
+    a survey counts as what it means; a list may have commas or lines between its items, or be JSON.
+  - Fails with the name of the first wrong variable, its value and what is allowed.
+  - A list or dictionary that several roles share, such as C(gpufabric_hosts), must not be text.
+  - Ansible itself checks the variables of a role on every host and in every role. That costs one task on the controller for each of them. With
+    this module, a play can set C(rolespec_validate=false) where it includes the roles.
+author:
+  - gpufabric contributors (@gpufabric)
+extends_documentation_fragment:
+  - gpufabric.nccl.attributes
+  - gpufabric.nccl.attributes.action
+  - gpufabric.nccl.attributes.read_only
+options:
+  roles:
+    description: The roles, by their names without that of the collection.
+    type: list
+    elements: str
+    required: true
+seealso:
+  - module: ansible.builtin.validate_argument_spec
+"""
+
+EXAMPLES = r"""
+- name: Check the variables of the job before anything is changed
+  gpufabric.nccl.check_variables:
+    roles: [nccl_benchmark, key_exchange, preflight, report]
+  run_once: true
+"""
+
+RETURN = r"""
+msg:
+  description: Which variable is wrong, its value and what is allowed.
+  returned: failure
+  type: str
+  sample: "nccl_benchmark_iterations: 'many' is not allowed; allowed: a whole number"
+"""

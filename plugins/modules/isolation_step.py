@@ -1,0 +1,152 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: isolation_step
+short_description: Take the next step of a search for bad machines
+version_added: 0.2.0
+description:
+  - Does the thinking of the role P(gpufabric.nccl.isolate#role), whose other tasks do the measuring.
+  - Only a task of that role can call it. It reads the variables of that role, each as its type says, also if it was given as text.
+  - If the nodes cannot run anything together, it fails, names the node at fault, and says what to do.
+author:
+  - gpufabric contributors (@gpufabric)
+extends_documentation_fragment:
+  - gpufabric.nccl.attributes
+  - gpufabric.nccl.attributes.action
+  - gpufabric.nccl.attributes.read_only
+options:
+  step:
+    description:
+      - V(check) checks that the nodes of O(infos) can run a benchmark together.
+      - V(begin) begins a search, or continues the one in O(earlier), with the nodes of O(infos), O(peers) and O(lost).
+      - V(observe) takes the results of a round, O(runs), into O(search), and plans the next round.
+      - V(report) makes the report of O(search).
+      - V(mark) decides which nodes of a cluster get the mark, of the O(pods) and O(nodes) there.
+    type: str
+    choices: [check, begin, observe, report, mark]
+    required: true
+  infos:
+    description: What M(gpufabric.nccl.mpi_node_info) returned, by the node's name in the inventory.
+    type: dict
+    default: {}
+  peers:
+    description: The nodes that are connected by ssh, as the role P(gpufabric.nccl.key_exchange#role) lists them.
+    type: list
+    elements: dict
+    default: []
+  lost:
+    description: The problems of the other nodes, by node.
+    type: dict
+    default: {}
+  earlier:
+    description: The text of an C(isolation.json), or none.
+    type: str
+    default: ""
+  search:
+    description: The search, as V(begin) or V(observe) returned it.
+    type: dict
+    default: {}
+  runs:
+    description: What M(gpufabric.nccl.mpi_run) returned, by launcher.
+    type: dict
+    default: {}
+  pods:
+    description: The pods of the namespace, as the cluster returns them.
+    type: list
+    elements: dict
+    default: []
+  nodes:
+    description: The nodes of the cluster, as the cluster returns them.
+    type: list
+    elements: dict
+    default: []
+seealso:
+  - module: gpufabric.nccl.benchmark_plan
+"""
+
+EXAMPLES = r"""
+- name: Update the search with the results of this round
+  gpufabric.nccl.isolation_step:
+    step: observe
+    search: "{{ isolate_search }}"
+    runs: "{{ runs }}"
+  register: isolate_search
+"""
+
+RETURN = r"""
+node_env:
+  description: The environment variables of each node's own, by node.
+  returned: V(check)
+  type: dict
+  sample: {}
+answered:
+  description: The nodes that answered.
+  returned: V(check)
+  type: list
+  elements: str
+  sample: [g1, g2]
+document:
+  description: What C(isolation.json) holds.
+  returned: V(begin) and V(observe)
+  type: dict
+  sample: {"complete": false}
+launch:
+  description: How groups of nodes are run.
+  returned: V(begin) and V(observe)
+  type: dict
+  sample: {"backend": "nccl"}
+runs:
+  description: The groups of the next round, by launcher.
+  returned: V(begin) and V(observe)
+  type: dict
+  sample: {"g1": {"nodes": ["g1", "g2"]}}
+resumed:
+  description: Whether an earlier search is continued.
+  returned: V(begin) and V(observe)
+  type: bool
+  sample: false
+said:
+  description: What to show of the step.
+  returned: V(begin) and V(observe)
+  type: str
+  sample: "Round 1: 4 nodes alone, all fast"
+results:
+  description: The result documents for the role P(gpufabric.nccl.report#role).
+  returned: V(report)
+  type: list
+  elements: dict
+  sample: []
+isolation:
+  description: The search for the role P(gpufabric.nccl.report#role).
+  returned: V(report)
+  type: dict
+  sample: {}
+table:
+  description: The nodes and their verdicts as text.
+  returned: V(report)
+  type: str
+  sample: ""
+present:
+  description: The nodes of the cluster that get the mark.
+  returned: V(mark)
+  type: list
+  elements: str
+  sample: [n1]
+absent:
+  description: The nodes of the cluster that lose the mark.
+  returned: V(mark)
+  type: list
+  elements: str
+  sample: []
+problems:
+  description: What keeps the nodes from running anything, or, with V(report), what is wrong with the nodes that are not good.
+  returned: failure, and V(report)
+  type: list
+  elements: dict
+  sample: []
+"""

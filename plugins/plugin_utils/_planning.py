@@ -1,0 +1,116 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Private to the collection: it may change in any release.
+
+"""Actions by which a role plans: its variables in, typed by the role's own argument_specs; a plan, or a failure with problems, out."""
+
+from __future__ import annotations
+
+import abc
+import pathlib
+import typing as t
+
+import yaml
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.release import __version__
+from ansible.utils.display import Display
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_values
+
+try:
+    from ansible.errors import AnsibleValueOmittedError
+except ImportError:
+
+    class AnsibleValueOmittedError(Exception):  # type: ignore[no-redef]
+        """Not raised by older releases."""
+
+
+#: Older releases show the text of a failure as JSON only, in one line.
+_SHOWS_LINES = tuple(int(part) for part in __version__.split(".")[:2]) >= (2, 19)
+
+
+def failed(
+    problems: t.Sequence[t.Mapping[str, t.Any]], logs: t.Sequence[str], end: str, is_secret: bool
+) -> dict[str, t.Any]:
+    """The result of an action that fails: one text for people, and what it is made of for whoever rescues the task.
+
+    ``end``: the last line. ``is_secret``: the task has ``no_log``.
+    """
+    block = problems_text(problems, logs) if problems or logs else ""
+    text = "\n".join(part for part in (block, end.strip()) if part)
+    if not _SHOWS_LINES and not is_secret:
+        Display().display(text)
+    return {"failed": True, "changed": False, "msg": text, "problems": problems, "logs": logs, "end": end}
+
+
+class VariablesAction(ActionBase):
+    """An action that reads variables of roles on the controller."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    #: The action's own arguments.
+    ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {}
+
+    def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Run the action."""
+        result = super().run(tmp, task_vars)
+        self._task_vars = task_vars or {}
+        arguments = self.validate_argument_spec(dict(self.ARGUMENT_SPEC))[1]
+        try:
+            plan = self.act(arguments)
+        except ProblemError as error:
+            problems = [problem.as_dict() for problem in error.problems]
+            return {**result, **failed(problems, [], "", self._task.no_log)}
+        except GpufabricError as error:
+            return {**result, **failed([], [], str(error), self._task.no_log)}
+        return {**result, "changed": False, **plan}
+
+    @abc.abstractmethod
+    def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What the action returns. Raises GpufabricError."""
+
+    def read_variables(self, role: pathlib.Path) -> dict[str, t.Any]:
+        """The value of each variable of a role, as they are here. Raises OptionError."""
+        text = (role / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
+        specs = yaml.safe_load(text)["argument_specs"]["main"]["options"]
+        return read_values(specs, {name: self.value_of(name) for name in specs})
+
+    def value_of(self, name: str) -> t.Any:
+        """A variable's value; None if it is not set, or is omit."""
+        if name not in self._task_vars:
+            return None
+        try:
+            value = self._templar.template(self._task_vars[name])
+        except AnsibleValueOmittedError:
+            return None
+        # Before ansible-core 2.19 it is a text of its own.
+        return None if isinstance(value, str) and value == self._task_vars.get("omit") else value
+
+
+class PlanAction(VariablesAction):
+    """An action that plans for the role of its task."""
+
+    def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What the action returns. Raises GpufabricError."""
+        if self._task._role is None:
+            raise AnsibleActionFail(f"{self._task.action} plans for a role, and can only be called by a task of it")
+        return self.plan(arguments, self.read_variables(self.role_path))
+
+    @property
+    def role_path(self) -> pathlib.Path:
+        """The folder of the task's role."""
+        return pathlib.Path(self._task._role._role_path)
+
+    @abc.abstractmethod
+    def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What the action returns, of its arguments and its role's variables. Raises GpufabricError."""
+
+
+def without_prefix(variables: t.Mapping[str, t.Any], prefix: str) -> dict[str, t.Any]:
+    """The variables of a role by their names without its prefix, such as ``nccl_benchmark_``."""
+    return {name[len(prefix) :]: value for name, value in variables.items() if name.startswith(prefix)}

@@ -1,0 +1,94 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Private to the collection: it may change in any release.
+
+"""junit.xml: a suite for each collective, a case for each test and for each of its limits."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import Check, Report, Test, clean
+
+try:
+    import junitparser
+except ImportError:
+    # Then this format is left out, see formats.py.
+    junitparser = None
+
+
+_VALUES = "the values were not checked"
+_RULES = "none of the limits that were given could be applied"
+
+
+def render_junit(report: Report) -> str:
+    """The text of the file. It holds no times of the day, so that the same results give the same text."""
+    document = junitparser.JUnitXml(name=f"gpufabric.nccl {report.run_id}")
+    for collective in report.collectives:
+        suite = junitparser.TestSuite(collective)
+        tests = [test for test in report.tests if test.collective == collective]
+        for test in tests:
+            suite.add_testcase(_test_case(report, test))
+            for check in test.checks:
+                suite.add_testcase(_check_case(report, test, check))
+        document.add_testsuite(suite)
+    text = document.tostring()
+    # Bytes with a declaration in some versions of the library.
+    body = text.decode("utf-8") if isinstance(text, bytes) else text
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + body[body.index("<testsuites") :].rstrip() + "\n"
+
+
+def _test_case(report: Report, test: Test) -> t.Any:
+    case = _case(report, test, test.name)
+    case.time = round(float(test.document["points"].get("duration_s") or 0), 3)
+    first = clean(test.problems[0]["cause"]) if test.problems else f"the verdict is {test.verdict}"
+    if test.verdict == "fail":
+        case.result = [_filled(junitparser.Failure(first, "fail"), _told(test))]
+    elif test.verdict == "incomplete":
+        case.result = [_filled(junitparser.Error(first, "incomplete"), _told(test))]
+    elif test.verdict == "unchecked":
+        case.result = [
+            junitparser.Skipped(_VALUES if test.document["summary"]["wrong"] is None else _RULES, "unchecked")
+        ]
+    summary = test.document["summary"]
+    case.system_out = (
+        f"peak busbw: {summary['peak_busbw']} GB/s at {summary['peak_size']} bytes\n"
+        f"average busbw: {summary['avg_busbw']} GB/s\nwrong values: {summary['wrong']}\n"
+        + (f"command: {test.command}\n" if test.command else "")
+    )
+    return case
+
+
+def _check_case(report: Report, test: Test, check: Check) -> t.Any:
+    case = _case(report, test, f"{test.name}: {check.name}")
+    case.time = 0.0
+    if check.passed is None:
+        case.result = [junitparser.Skipped(check.text, "not-judged")]
+    elif not check.passed:
+        told = f"{check.text}\nvalue: {check.value_text}\nlimit: {check.limit_text}\nfrom: {check.source}"
+        case.result = [_filled(junitparser.Failure(check.text, "limit"), told)]
+    return case
+
+
+def _case(report: Report, test: Test, name: str) -> t.Any:
+    # Two tests of one collective may be alike, and viewers merge cases of the same name.
+    point = test.point or test.number
+    return junitparser.TestCase(f"{name} [{point}]", f"gpufabric.nccl.{report.run_id}.{test.collective}")
+
+
+def _filled(result: t.Any, text: str) -> t.Any:
+    result.text = text
+    return result
+
+
+def _told(test: Test) -> str:
+    parts = []
+    for entry in test.problems:
+        host = f" on {entry['host']}" if entry["host"] else ""
+        lines = [f"{entry['severity']} {entry['id']}{host}", f"Cause: {entry['cause']}", f"Cure: {entry['cure']}"]
+        if entry["evidence"]:
+            lines.append(f"Seen: {entry['evidence']}")
+        parts.append("\n".join(lines))
+    return clean("\n\n".join(parts))

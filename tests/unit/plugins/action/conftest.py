@@ -1,0 +1,35 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Planning actions, as a task of their role calls them."""
+
+from __future__ import annotations
+
+import pathlib
+import types
+
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.play_context import PlayContext
+from ansible.playbook.task import Task
+from ansible.plugins.connection.local import Connection
+from ansible.template import Templar
+
+ROLES = pathlib.Path(__file__).parents[4] / "roles"
+
+
+@pytest.fixture
+def planned():
+    """What an action returns, called by a task of a role with the role's defaults and other variables."""
+
+    def plan(action, role, arguments, **variables):
+        defaults = yaml.safe_load((ROLES / role / "defaults/main.yml").read_text())
+        task, context, loader = Task(), PlayContext(), DataLoader()
+        task.args, task._role = arguments, types.SimpleNamespace(_role_path=str(ROLES / role))
+        task_vars = {name: value for name, value in {**defaults, **variables}.items() if "{{" not in str(value)}
+        module = action(task, Connection(context), context, loader, Templar(loader, variables=task_vars), None)
+        return module.run(task_vars=task_vars)
+
+    return plan

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.action.benchmark_plan import ActionModule
+
+NODE = {
+    "interfaces": [{"name": "eth0", "mtu": 1500, "addresses": ["10.0.0.1/24"]}],
+    "data": None,
+    "gpus": {"vendor": "nvidia", "count": 8, "names": []},
+    "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
+    "benchmarks": {"directory": "/opt/nccl-tests", "programs": ["all_reduce_perf", "all_gather_perf"]},
+    "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1.4", "numpy": "1.24.2"},
+}
+PEERS = [{"name": "g1", "address": "10.0.0.1", "run_dir": "/run/gpufabric/x"}]
+
+
+@pytest.fixture
+def plan(planned):
+    def of(nodes=None, peers=None, **variables):
+        arguments = {"nodes": nodes or {"g1": NODE}, **({} if peers is None else {"peers": peers})}
+        return planned(ActionModule, "nccl_benchmark", arguments, **variables)
+
+    return of
+
+
+def test_variables_that_were_given_as_text_are_read_as_their_types_say(plan):
+    result = plan(
+        peers=PEERS,
+        nccl_benchmark_collectives="all_reduce, all_gather",
+        nccl_benchmark_iterations="5",
+        nccl_benchmark_check="no",
+        nccl_benchmark_env="NCCL_DEBUG=WARN,NCCL_ALGO=Ring",
+        nccl_benchmark_ranks_per_node="",
+    )
+    assert [point["name"] for point in result["points"]] == ["all_reduce", "all_gather"]
+    argv = result["points"][0]["argv"]
+    assert argv[argv.index("-n") + 1] == "5" and argv[argv.index("-c") + 1] == "0"
+    assert result["points"][0]["env"] == {"NCCL_DEBUG": "WARN", "NCCL_ALGO": "Ring"}
+    assert result["hosts"] == [{"name": "g1", "address": "10.0.0.1", "slots": 8}]
+    assert result["settings"]["iterations"] == 5 and result["changed"] is False
+
+
+def test_without_peers_it_is_only_whether_there_is_a_way(plan):
+    result = plan()
+    assert (result["backend"], result["launcher"]) == ("nccl", "g1") and "points" not in result
+
+
+def test_points_of_a_sweep_are_listed(plan):
+    result = plan(nccl_benchmark_sweep='{"datatypes": ["half", "float"], "repeats": 3}')
+    assert len(result["points_table"].splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"nccl_benchmark_iterations": "many"}, "nccl_benchmark_iterations: 'many' is not allowed; allowed: a whole number"),
+        ({"nccl_benchmark_collectives": "gossip"}, "nccl_benchmark_collectives: 'gossip' is not allowed; allowed: all_reduce, "),
+        ({"nccl_benchmark_check": "maybe"}, "nccl_benchmark_check: 'maybe' is not allowed; allowed: true or false"),
+        ({"nccl_benchmark_launcher": "g9"}, "nccl_benchmark_launcher: 'g9' is not allowed; allowed: one of the workers: g1"),
+    ],
+)  # fmt: skip
+def test_a_wrong_variable_is_one_line_that_names_it(plan, variables, message):
+    result = plan(**variables)
+    assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+    assert result["problems"] == [] and result["end"] == result["msg"]
+
+
+def test_what_a_worker_lacks_fails_with_problems(plan):
+    result = plan({"g1": NODE, "g2": {**NODE, "gpus": {**NODE["gpus"], "count": 0}}}, nccl_benchmark_backend="nccl")
+    assert result["failed"] and [(entry["id"], entry["host"]) for entry in result["problems"]] == [
+        ("gpus-missing", "g2")
+    ]
+    assert result["msg"].startswith("WHAT IS WRONG\n  g2: ")

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The actions that plan what a cluster is asked to make."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.action.mpijob_plan import ActionModule as MPIJobPlan
+from ansible_collections.gpufabric.nccl.plugins.action.worker_pods_plan import ActionModule as WorkerPodsPlan
+
+
+@pytest.fixture
+def pods(planned):
+    return lambda **variables: planned(WorkerPodsPlan, "worker_pods", {}, worker_pods_image="worker", **variables)
+
+
+@pytest.fixture
+def job(planned):
+    return lambda **variables: planned(MPIJobPlan, "mpijob", {}, mpijob_image="worker", **variables)
+
+
+def template_of(plan):
+    return plan["objects"][-1]["spec"]["template"]
+
+
+def test_text_from_the_command_line_or_a_survey_makes_the_same_pods(pods):
+    text = pods(
+        worker_pods_networks="sriov",
+        worker_pods_replicas="3",
+        worker_pods_capabilities="IPC_LOCK,SYS_NICE",
+        worker_pods_host_network="no",
+        worker_pods_env="NCCL_DEBUG=INFO",
+        worker_pods_node_selector='{"gpu": "h200"}',
+        worker_pods_tolerations='[{"key": "gpu", "operator": "Exists"}]',
+        worker_pods_run_as_user="",
+    )
+    data = pods(
+        worker_pods_networks=["sriov"],
+        worker_pods_replicas=3,
+        worker_pods_capabilities=["IPC_LOCK", "SYS_NICE"],
+        worker_pods_host_network=False,
+        worker_pods_env={"NCCL_DEBUG": "INFO"},
+        worker_pods_node_selector={"gpu": "h200"},
+        worker_pods_tolerations=[{"key": "gpu", "operator": "Exists"}],
+    )
+    assert text["objects"] == data["objects"] and not text.get("failed")
+    assert template_of(text)["metadata"]["annotations"] == {"k8s.v1.cni.cncf.io/networks": "sriov"}
+    assert text["objects"][-1]["spec"]["replicas"] == 3
+
+
+def test_pods_that_exist_are_named_by_text_too(pods):
+    assert pods(worker_pods_names="a-0,a-1")["names"] == ["a-0", "a-1"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"worker_pods_replicas": "two"}, "worker_pods_replicas: 'two' is not allowed; allowed: a whole number"),
+        ({"worker_pods_replicas": 0}, "worker_pods_replicas: 0 is not allowed; allowed: "),
+        ({"worker_pods_names": "a-0", "worker_pods_mpijob": "j"}, "worker_pods_names, worker_pods_mpijob: "),
+        ({"worker_pods_resources": "cpu"}, "worker_pods_resources: 'cpu' is not allowed; allowed: a dictionary"),
+    ],
+)
+def test_a_wrong_variable_of_pods_is_one_line_that_names_it(pods, variables, message):
+    result = pods(**variables)
+    assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
+def test_text_makes_the_same_job(job):
+    text = job(
+        mpijob_networks="sriov",
+        mpijob_slots="2",
+        nccl_benchmark_collectives="all_reduce,all_gather",
+        nccl_benchmark_backend="cpu",
+        nccl_benchmark_check="true",
+        mpijob_gpus="8",
+    )
+    data = job(
+        mpijob_networks=["sriov"],
+        mpijob_slots=2,
+        nccl_benchmark_collectives=["all_reduce", "all_gather"],
+        nccl_benchmark_backend="cpu",
+        mpijob_gpus=0,
+    )
+    assert text["objects"] == data["objects"] and text["settings"]["gpus"] == 0
+    assert [point["name"] for point in text["points"]] == ["all_reduce", "all_gather"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        (
+            {"nccl_benchmark_sweep": {"repeats": 2}},
+            "nccl_benchmark_sweep: an MPIJob that is submitted or rendered runs",
+        ),
+        ({"mpijob_replicas": "-1"}, "mpijob_replicas: -1 is not allowed; allowed: "),
+        ({"nccl_benchmark_iterations": "0"}, "nccl_benchmark_iterations: 0 is not allowed; allowed: 1 or more"),
+        ({"mpijob_worker_mode": "bash"}, "mpijob_worker_mode: 'bash' is not allowed; allowed: script, "),
+    ],
+)
+def test_a_wrong_variable_of_a_job_is_one_line_that_names_it(job, variables, message):
+    result = job(**variables)
+    assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]

@@ -1,0 +1,257 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.isolation_search import (
+    new_state,
+    observe,
+    pair_groups,
+    plan_round,
+    run,
+    screen_groups,
+    verdict,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+
+
+def names(number):
+    return [f"g{index}" for index in range(1, number + 1)]
+
+
+def cluster(inside=(), between=(), links=(), noise=0.0, by_chance=0.0, seed=1):
+    """What a benchmark over a group would show, in GB/s: 100, or 50 with a fault."""
+    luck = random.Random(seed)
+    links = [frozenset(link) for link in links]
+
+    def measure(group):
+        members = set(group)
+        slow = members & set(inside) or (len(group) > 1 and members & set(between))
+        slow = slow or any(link <= members for link in links) or luck.random() < by_chance
+        return (50.0 if slow else 100.0) * luck.gauss(1.0, noise)
+
+    return measure
+
+
+def found(state):
+    """The nodes that are not good, as (verdict, where), and the slow pairs."""
+    answer = verdict(state)
+    assert answer["complete"]
+    nodes = {e["node"]: (e["verdict"], e["where"]) for e in answer["nodes"] if e["verdict"] != "good"}
+    return nodes, [tuple(link["nodes"]) for link in answer["links"]]
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "pairs"])
+@pytest.mark.parametrize("number", range(4, 10))
+def test_any_one_or_two_bad_of_few_nodes_are_found(mode, number):
+    nodes = names(number)
+    for bad in [(), *((node,) for node in nodes), *itertools.combinations(nodes, 2)]:
+        state = run(new_state(nodes, mode=mode, inside="bad", limit=80, inside_limit=80), cluster(between=bad))
+        assert found(state) == (dict.fromkeys(bad, ("bad", "between")), [])
+
+
+@pytest.mark.parametrize("number", range(3, 10))
+def test_any_one_bad_of_few_nodes_is_found_without_a_limit(number):
+    nodes = names(number)
+    for bad in nodes:
+        assert found(run(new_state(nodes), cluster(between=[bad]))) == ({bad: ("bad", "between")}, [])
+        assert found(run(new_state(nodes), cluster(inside=[bad]))) == ({bad: ("bad", "inside")}, [])
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "pairs"])
+@pytest.mark.parametrize("number", range(4, 10))
+def test_any_slow_path_between_two_good_nodes_is_found(mode, number):
+    nodes = names(number)
+    for link in itertools.combinations(nodes, 2):
+        assert found(run(new_state(nodes, mode=mode, screens=None, limit=80), cluster(links=[link]))) == ({}, [link])
+
+
+def test_two_bad_of_three_cannot_be_told_apart():
+    nodes, links = found(run(new_state(names(3), inside="none", limit=80), cluster(between=["g1", "g2"])))
+    assert nodes == dict.fromkeys(names(3), ("suspect", None)) and links == []
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
+@pytest.mark.parametrize("number", [16, 61, 232])
+def test_faults_are_found_in_noise(number, seed):
+    luck = random.Random(seed)
+    first, second, third, *ends = luck.sample(names(number), 5)
+    measure = cluster([first], [second, third], [ends], noise=0.03, by_chance=0.01, seed=seed)
+    nodes, links = found(run(new_state(names(number), screens=None, limit=80), measure))
+    assert nodes == {first: ("bad", "inside"), second: ("bad", "between"), third: ("bad", "between")}
+    assert [set(link) for link in links] == [set(ends)]
+
+
+def test_few_tests_are_needed_where_few_nodes_are_bad():
+    nodes = names(1024)
+    state = run(new_state(nodes, inside="bad", screens=1), cluster(between=["g7", "g500", "g1000"]))
+    assert found(state)[0].keys() == {"g7", "g500", "g1000"}
+    answer = verdict(state)
+    assert (answer["tests"] < 90, answer["rounds"] < 8, answer["limit"]) == (True, True, "all:!g7:!g500:!g1000")
+
+
+@pytest.mark.parametrize("number", [2, 3, 8, 9, 16])
+def test_rounds_are_disjoint_and_cover_every_pair_once(number):
+    nodes = names(number)
+    pairs = [pair_groups(nodes, index) for index in range(number - 1 + number % 2)]
+    # 5 and less squared is 25: screens 0 to 5 have all.
+    screens = [screen_groups(nodes, index) for index in range(6)]
+    for rounds in (pairs, screens):
+        for groups in rounds:
+            members = [node for group in groups for node in group]
+            assert len(members) == len(set(members))
+    met = [frozenset(pair) for groups in pairs for pair in groups]
+    assert sorted(map(sorted, met)) == sorted(map(sorted, itertools.combinations(nodes, 2)))
+    together = {frozenset(pair) for groups in screens for group in groups for pair in itertools.combinations(group, 2)}
+    assert together == set(met)
+
+
+def test_every_round_is_disjoint_and_state_is_json():
+    state = new_state(names(40), screens=None)
+    measure = cluster(["g3"], ["g20", "g21"], [("g1", "g39")], noise=0.03, by_chance=0.05)
+    groups = plan_round(state)
+    while groups:
+        members = [node for group in groups for node in group]
+        assert len(members) == len(set(members))
+        state = json.loads(json.dumps(observe(state, [{"nodes": g, "value": measure(g)} for g in groups])))
+        groups = plan_round(state)
+    assert set(found(state)[0]) == {"g3", "g20", "g21"}
+
+
+def test_a_node_that_fails_alone_is_bad_and_left_out():
+    state = new_state(names(5))
+    groups = plan_round(state)
+    while groups:
+        results = [
+            {"nodes": g, "value": 100.0} if "g2" not in g else {"nodes": g, "reason": "no memory"} for g in groups
+        ]
+        state = observe(state, results)
+        groups = plan_round(state)
+    assert found(state) == ({"g2": ("bad", "inside")}, [])
+    assert not any("g2" in test["nodes"] for test in state["tests"] if len(test["nodes"]) > 1)
+    assert verdict(state)["nodes"][1]["evidence"] == ["alone: failed, failed, failed (limit 85 GB/s); no memory"]
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "pairs"])
+@pytest.mark.parametrize("number", range(7, 20))
+def test_no_fault_hides_another(number, mode):
+    luck = random.Random(number)
+    for screens, bad_nodes in itertools.product((1, 2, None), (0, 1, 2)):
+        from_the_start, later, *bad = luck.sample(names(number), 2 + bad_nodes)
+        state = new_state(
+            names(number), mode=mode, screens=screens, inside="none", limit=80, unreachable={from_the_start: "no route"}
+        )
+        groups = plan_round(state)
+        while groups:
+            lost = [{"nodes": g, "unreachable": [later], "reason": "refused"} for g in groups if later in g]
+            others = [g for g in groups if later not in g]
+            slow = cluster(between=bad)
+            state = observe(state, [*lost, *({"nodes": group, "value": slow(group)} for group in others)])
+            groups = plan_round(state)
+            assert state["round"] < 5 * number
+        unreachable = dict.fromkeys((from_the_start, later), ("unreachable", None))
+        assert found(state) == ({**unreachable, **dict.fromkeys(bad, ("bad", None))}, []), (number, bad, later)
+        told = {entry["node"]: entry["evidence"] for entry in verdict(state)["nodes"]}
+        assert (told[from_the_start], told[later]) == (["no route"], ["refused"])
+        tested = [node for test in state["tests"] for node in test["nodes"]]
+        assert (tested.count(from_the_start), tested.count(later)) == (0, 1)
+
+
+def test_what_is_slow_once_by_chance_is_good():
+    slow_once = iter([["g4"], ["g4", "g5", "g6"]])
+    pending = [next(slow_once), next(slow_once)]
+
+    def measure(group):
+        if group in pending:
+            pending.remove(group)
+            return 40.0
+        return 100.0
+
+    state = run(new_state(names(9)), measure)
+    assert found(state) == ({}, []) and pending == []
+
+
+def test_a_bad_path_between_two_racks_is_told_as_one():
+    nodes = names(16)
+    racks = {node: f"rack{index % 4}" for index, node in enumerate(nodes)}
+    links = [pair for pair in itertools.combinations(nodes, 2) if {racks[node] for node in pair} == {"rack1", "rack2"}]
+    answer = verdict(run(new_state(nodes, screens=None, domains=racks), cluster(links=links)))
+    (path,) = answer["paths"]
+    assert path["between"] == ["rack1", "rack2"] and path["links"] > 4
+    assert {frozenset(link["nodes"]) for link in answer["links"]} <= {frozenset(link) for link in links}
+    # Where a node has several slow paths, it may as well be the node.
+    suspects = {entry["node"] for entry in answer["nodes"] if entry["verdict"] == "suspect"}
+    assert suspects and {racks[node] for node in suspects} <= {"rack1", "rack2"}
+
+
+def test_evidence_names_the_tests():
+    nodes = verdict(run(new_state(names(9)), cluster(between=["g5"])))["nodes"]
+    bad = nodes[4]
+    assert bad["evidence"][0] == "alone: 100 GB/s (limit 85 GB/s)"
+    assert bad["evidence"][1] == "with good nodes, g4, g5, g6: 50 GB/s, 50 GB/s (limit 85 GB/s)"
+    assert nodes[0]["evidence"][1] == "fast, g1, g2, g3: 100 GB/s (limit 85 GB/s)"
+
+
+def test_answer_before_the_end_is_suspicion():
+    answer = verdict(new_state(names(3)))
+    assert not answer["complete"] and answer["nodes"][0] == {
+        "node": "g1",
+        "verdict": "suspect",
+        "where": None,
+        "evidence": ["not tested"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nodes": ["a", "a"]}, "nodes: "),
+        ({"mode": "all"}, "mode: 'all' is not allowed; allowed: one of adaptive, pairs, nodes"),
+        ({"inside": "no"}, "inside: "),
+        ({"screens": 0}, "screens: 0 "),
+        ({"limit": -1}, "limit: -1 "),
+        ({"tolerance_percent": 100}, "tolerance_percent: 100 "),
+        ({"domains": {"a": "r"}}, "domains: "),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(OptionError) as caught:
+        new_state(**{"nodes": ["a", "b"], **options})
+    assert str(caught.value).startswith(message)
+
+
+def test_foreign_results_are_refused():
+    with pytest.raises(GpufabricError, match="no such group is in the round: a, b"):
+        observe(new_state(["a", "b"]), [{"nodes": ["a", "b"], "value": 1.0}])
+
+
+def test_pairs_are_all_run_before_any_is_doubted():
+    state = run(new_state(names(6), mode="pairs", inside="none"), cluster(between=["g2"]))
+    rounds = [[test["screen"] for test in state["tests"] if test["round"] == number] for number in range(1, 6)]
+    assert rounds == [[True] * 3] * 5
+    pairs = verdict(state)["pairs"]
+    assert {(pair["a"], pair["b"], pair["busbw"]) for pair in pairs if "g1" in pair.values()} == {
+        *(("g1", node, 50.0 if node == "g2" else 100.0) for node in names(6)[1:]),
+    }
+
+
+def test_slow_with_one_other_only_may_be_the_path():
+    def state(*groups):
+        tests = [
+            {"round": 1, "screen": True, "nodes": g, "value": v, "reason": None, "unreachable": []} for g, v in groups
+        ]
+        return {**new_state(names(4), mode="pairs", inside="none", limit=80), "tests": tests, "stage": 3}
+
+    fast = [(["g2", "g3"], 100.0), (["g3", "g4"], 100.0)]
+    slow = [(["g1", "g2"], 50.0)] * 3
+    told = [
+        {entry["node"]: entry["verdict"] for entry in verdict(state(*fast, *slow, *more))["nodes"]}["g1"]
+        for more in ([], [(["g1", "g3"], 50.0)], [(["g1", "g3"], 100.0)])
+    ]
+    assert told == ["suspect", "bad", "good"]

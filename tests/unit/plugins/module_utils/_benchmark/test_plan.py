@@ -1,0 +1,328 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    check_nodes,
+    choose_backend,
+    complete_results,
+    control_network,
+    data_plane,
+    plan_benchmark,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+
+SETTINGS = {
+    "backend": "auto",
+    "collectives": ["all_reduce"],
+    "launcher": None,
+    "launcher_apart": False,
+    "ranks_per_node": None,
+    "min_bytes": "8",
+    "max_bytes": "4M",
+    "step_factor": 2,
+    "iterations": 20,
+    "warmup_iterations": 1,
+    "timeout": 600,
+    "check": True,
+    "extra_args": [],
+    "env": {},
+}
+
+
+def node(number, gpus=0):
+    found = {
+        "interfaces": [
+            {"name": "net1", "mtu": 1500, "addresses": [f"192.168.0.{number}/24"]},
+            {"name": "eth0", "mtu": 1500, "addresses": [f"10.0.0.{number}/24"]},
+        ],
+        "data": None,
+        "gpus": {"vendor": "nvidia" if gpus else "none", "count": gpus, "names": []},
+        "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
+        "benchmarks": {"directory": "/opt/nccl-tests", "programs": ["all_reduce_perf"]} if gpus else None,
+        "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1.4", "numpy": "1.24.2"},
+    }
+    return copy.deepcopy(found)
+
+
+def nodes(gpus=0):
+    return {f"g{number}": node(number, gpus) for number in (1, 2, 3)}
+
+
+PEERS = [{"name": f"g{number}", "address": f"10.0.0.{number}", "run_dir": "/run/gpufabric/x"} for number in (1, 2, 3)]
+
+
+def test_auto_takes_nccl_where_all_have_it():
+    plan = plan_benchmark(nodes(gpus=8), PEERS, SETTINGS)
+    assert plan["backend"] == "nccl"
+    assert [host["slots"] for host in plan["hosts"]] == [8, 8, 8]
+    assert plan["points"][0]["argv"][:3] == ["/opt/nccl-tests/all_reduce_perf", "-b", "8"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda found: found["g2"]["gpus"].update(count=0), "no GPU on g2"),
+        (lambda found: found["g3"].update(benchmarks=None), "no all_reduce_perf on g3"),
+    ],
+)
+def test_auto_falls_back_to_cpu_and_says_why(change, reason):
+    found = nodes(gpus=8)
+    change(found)
+    plan = plan_benchmark(found, PEERS, SETTINGS)
+    assert (plan["backend"], plan["reason"]) == ("cpu", reason)
+    assert [host["slots"] for host in plan["hosts"]] == [1, 1, 1]
+    with pytest.raises(ProblemError) as error:
+        plan_benchmark(found, PEERS, {**SETTINGS, "backend": "nccl"})
+    (missing,) = error.value.problems
+    assert missing.id in ("gpus-missing", "benchmark-missing") and reason.endswith(missing.host)
+
+
+def test_auto_without_any_gpu_names_no_single_host():
+    assert choose_backend("auto", nodes(), ["all_reduce"])[1].startswith("no GPU on any worker")
+
+
+def test_what_is_missing_is_known_before_there_are_peers():
+    found = nodes()
+    assert check_nodes(found, SETTINGS)["backend"] == "cpu"
+    found["g2"]["mpi"] = None
+    with pytest.raises(ProblemError, match="^mpirun is not on this node. Install Open MPI"):
+        check_nodes(found, SETTINGS)
+    with pytest.raises(OptionError, match="^gpufabric_hosts: "):
+        check_nodes({}, SETTINGS)
+
+
+def test_launcher_comes_first():
+    plan = plan_benchmark(nodes(), PEERS, {**SETTINGS, "launcher": "g3"})
+    assert [host["name"] for host in plan["hosts"]] == ["g3", "g1", "g2"]
+    assert plan["cpu_program"] == "/run/gpufabric/x/mpi/files/cpu_perf.py"
+    assert plan["points"][0]["argv"][3:5] == [plan["cpu_program"], "all_reduce"]
+
+
+def test_a_launcher_that_is_no_worker_runs_no_rank_and_slots_that_are_given_stay():
+    given = [{**peer, "slots": 4} for peer in PEERS]
+    settings = {**SETTINGS, "launcher": "job-launcher", "launcher_apart": True}
+    plan = plan_benchmark(nodes(), given, settings)
+    assert plan["launcher"] == "job-launcher"
+    assert [(host["name"], host["slots"]) for host in plan["hosts"]] == [("g1", 4), ("g2", 4), ("g3", 4)]
+    with pytest.raises(OptionError, match="nccl_benchmark_launcher"):
+        plan_benchmark(nodes(), given, {**settings, "launcher_apart": False})
+
+
+@pytest.mark.parametrize(
+    ("change", "identity", "words"),
+    [
+        (lambda found: found["g2"].update(mpi=None), "mpi-unusable", "mpirun is not on this node"),
+        (lambda found: found["g2"]["mpi"].update(version="5.0.11"), "mpi-version-differs", "5.0.11, not 4.1.4"),
+        (lambda found: found["g2"]["mpi"].update(prefix="/opt/m"), "mpi-prefix-differs", "/usr/bin but in /opt/m/bin"),
+        (
+            lambda found: found["g2"]["python"].update(mpi4py=None),
+            "python-module-missing",
+            "python3 lacks the module mpi4py",
+        ),
+        (lambda found: found["g2"]["python"].update(executable="/opt/python"), "python-differs", "is /opt/python"),
+        (lambda found: found["g2"].update(interfaces=[]), "control-address-missing", "has the address 10.0.0.2"),
+    ],
+)
+def test_names_the_host_at_fault(change, identity, words):
+    found = nodes()
+    change(found)
+    with pytest.raises(ProblemError) as error:
+        plan_benchmark(found, PEERS, SETTINGS)
+    (problem,) = error.value.problems
+    assert (problem.id, problem.host) == (identity, "g2") and words in problem.cause
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({"launcher": "g9"}, "nccl_benchmark_launcher"),
+        ({"collectives": []}, "nccl_benchmark_collectives"),
+        ({"min_bytes": "8X"}, "nccl_benchmark_min_bytes"),
+        ({"min_bytes": "5M"}, "nccl_benchmark_min_bytes"),
+        ({"max_bytes": "-1"}, "nccl_benchmark_max_bytes"),
+        ({"step_factor": 1}, "nccl_benchmark_step_factor"),
+        ({"iterations": 0}, "nccl_benchmark_iterations"),
+        ({"warmup_iterations": -1}, "nccl_benchmark_warmup_iterations"),
+        ({"timeout": 0}, "nccl_benchmark_timeout"),
+        ({"collectives": ["all_redcue"]}, "nccl_benchmark_collectives"),
+        ({"backend": "nccl", "ranks_per_node": 9}, "nccl_benchmark_ranks_per_node"),
+        ({"ranks_per_node": 0}, "nccl_benchmark_ranks_per_node"),
+    ],
+)
+def test_refuses(changes, option):
+    with pytest.raises(OptionError, match=f"^{option}: "):
+        plan_benchmark(nodes(gpus=8), PEERS, {**SETTINGS, **changes})
+
+
+def test_ranks_per_node_may_be_text():
+    plan = plan_benchmark(nodes(), PEERS, {**SETTINGS, "ranks_per_node": "2"})
+    assert [host["slots"] for host in plan["hosts"]] == [2, 2, 2]
+
+
+def test_control_network_by_name_or_by_subnet():
+    addresses = {peer["name"]: peer["address"] for peer in PEERS}
+    found = nodes()
+    assert control_network(found, addresses) == "eth0"
+    found["g2"]["interfaces"][1]["name"] = "ens3"
+    assert control_network(found, addresses) == "10.0.0.0/24"
+    found["g2"]["interfaces"][1]["addresses"] = ["10.0.0.2/25"]
+    with pytest.raises(ProblemError, match="here ens3 10.0.0.0/25"):
+        control_network(found, addresses)
+
+
+def test_the_data_interface_by_its_one_name_or_for_each_node():
+    found = nodes()
+    assert data_plane(found) == {"data": None, "node_env": {}}
+    for one in found.values():
+        one["data"] = {"interface": "net1", "address": None, "subnet": None}
+    assert data_plane(found) == {"data": "net1", "node_env": {}}
+    found["g2"]["data"]["interface"] = "dat0,dat1"
+    plan = check_nodes(found, SETTINGS)
+    assert plan["data"] is None
+    assert plan["node_env"] == {
+        "g1": {"NCCL_SOCKET_IFNAME": "=net1"},
+        "g2": {"NCCL_SOCKET_IFNAME": "=dat0,dat1"},
+        "g3": {"NCCL_SOCKET_IFNAME": "=net1"},
+    }
+    # The sshd of its workers is not the run's, which could tell each its own.
+    with pytest.raises(ProblemError, match="here net1.* here dat0,dat1.* here net1"):
+        check_nodes(found, {**SETTINGS, "launcher": "g0", "launcher_apart": True})
+    found["g3"]["data"] = None
+    with pytest.raises(ProblemError, match="gpufabric_data_interface is set for other workers") as error:
+        data_plane(found)
+    assert [one.host for one in error.value.problems] == ["g3"]
+
+
+def outcome(**changes):
+    values = {"status": "finished", "exit_status": 0, "duration": 1.0, "stdout_path": "/x/1/stdout", "problems": []}
+    return {**values, **changes}
+
+
+POINT = {"name": "all_reduce", "argv": ["all_reduce_perf"], "env": {"NCCL_ALGO": "Ring"}}
+DOCUMENT = {"complete": True, "summary": {"checked": True}, "problems": [], "verdict": "pass"}
+
+
+def completed(*outcomes, point=None, **run):
+    return complete_results({"points": [point or POINT] * len(outcomes)}, {"points": outcomes, **run})
+
+
+def test_complete_results_keeps_a_good_one():
+    (document,) = completed(
+        outcome(results=[DOCUMENT]), point={**POINT, "env": {"NCCL_ALGO": "Ring", "NCCL_PROTO": None}}
+    )
+    assert document["verdict"] == "pass" and document["points"]["env"] == {"NCCL_ALGO": "Ring"}
+
+
+def test_complete_results_explains_a_point_without_result():
+    failed = outcome(status="failed", exit_status=255, results=[], unread="no test")
+    # That a host cannot be asked afterwards is no explanation.
+    left = {"id": "processes-left", "severity": "error", "cause": "", "cure": "", "host": "g2", "evidence": ""}
+    said = {**failed, "said": ["ssh: a", "ssh: b"], "problems": [left]}
+    documents = completed(failed, said, msg="ssh: Connection refused")
+    for document, evidence, more in zip(documents, ("ssh: Connection refused", "ssh: a\nssh: b"), ([], [left])):
+        assert document["verdict"] == "fail" and document["rows"] == []
+        entry, *others = document["problems"]
+        assert others == more
+        assert (entry["id"], entry["cause"]) == ("run-failed", "mpirun ended with exit status 255.")
+        assert entry["evidence"] == evidence
+
+
+def test_complete_results_tells_why_output_was_not_read():
+    (document,) = completed(outcome(results=[], unread="columns found: size"))
+    assert document["verdict"] == "fail"
+    assert [(entry["id"], entry["evidence"]) for entry in document["problems"]] == [
+        ("output-unread", "columns found: size")
+    ]
+
+
+def test_complete_results_does_not_explain_twice():
+    wrong = {"id": "wrong-values", "severity": "error", "cause": "", "cure": "", "host": None, "evidence": ""}
+    found = {"results": [{**DOCUMENT, "problems": [wrong]}], "problems": [wrong]}
+    (document,) = completed(outcome(status="failed", exit_status=7, **found))
+    assert [entry["id"] for entry in document["problems"]] == ["wrong-values"]
+
+
+def test_complete_results_believes_a_look_at_the_hosts_more_than_mpirun():
+    def entry(identity, host, severity="error"):
+        return {"id": identity, "severity": severity, "cause": "", "cure": "", "host": host, "evidence": ""}
+
+    said = [entry("daemon-missing", "g3"), entry("daemon-not-started", None), entry("rank-killed", "g4")]
+    looked = [entry("daemon-missing", "g2"), entry("files-low", "g1", "warning")]
+    plan = {"points": [POINT, POINT]}
+    run = {"points": [outcome(status="failed", exit_status=1, problems=said), outcome(results=[DOCUMENT])]}
+    failed, finished = complete_results(plan, run, looked)
+    assert [(one["id"], one["host"]) for one in failed["problems"]] == [("daemon-missing", "g2"), ("rank-killed", "g4")]
+    assert finished["problems"] == []
+    alone = {"points": [outcome(status="failed", exit_status=1, problems=[entry("pids-low", None)])]}
+    (failed,) = complete_results({"points": [POINT]}, alone, [entry("ssh-closed", "g2")])
+    assert [(one["id"], one["host"]) for one in failed["problems"]] == [("pids-low", "g2")]
+    (failed, _finished) = complete_results(plan, run, looked[1:])
+    assert [one["host"] for one in failed["problems"]] == ["g3", None, "g4"]
+
+
+NO_INTERFACE = (
+    "stderr:5: An invalid value was given for btl_tcp_if_include\nstderr:8: Local host: g1\nstderr:9: Value:      {}"
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "hosts"),
+    [
+        # No host has it: a setting that is wrong.
+        ("nosuch0", [None]),
+        ("10.99.0.0/24", [None]),
+        ("bad/24", [None]),
+        # The hosts that lack it, whichever Open MPI named, also one on which it has no address.
+        ("net1", ["g2", "g3"]),
+        ("10.77.0.0/24", ["g2", "g3"]),
+        # All have it by now.
+        ("eth0", ["g1"]),
+    ],
+)
+def test_an_interface_that_mpi_does_not_find_is_a_fault_of_the_hosts_without_it_or_of_the_setting(value, hosts):
+    said = [
+        {"id": "btl-interface-missing", "severity": "error", "cause": "", "cure": "", "host": host, "evidence": text}
+        for host, text in (("10.66.0.1", NO_INTERFACE.format(value)),)
+    ]
+    plan = {"points": [POINT], "hosts": [{"name": f"g{n}", "address": f"10.66.0.{n}"} for n in (1, 2, 3)]}
+    run = {"points": [outcome(status="failed", exit_status=1, problems=said)]}
+    eth0, net1 = ({"mtu": 1500, "addresses": [f"{start}.2/24"]} for start in ("10.66.0", "10.77.0"))
+    facts = {
+        "g1": {"interfaces": {"eth0": eth0, "net1": net1}},
+        "g2": {"interfaces": {"eth0": eth0, "net1": {"mtu": 1500, "addresses": []}}},
+        "g3": {"interfaces": {"eth0": eth0}},
+    }
+    looked = [{"name": name, "facts": own} for name, own in facts.items()]
+    (document,) = complete_results(plan, run, [], looked)
+    assert [one["host"] for one in document["problems"]] == hosts
+    assert {one["id"] for one in document["problems"]} == {"btl-interface-missing"}
+    if hosts == [None]:
+        cause = f"A setting of Open MPI names {value} for messages, which is not on any host."
+        assert document["problems"][0]["cause"] == cause
+    # A host that could not be looked at is none without the interface.
+    (unseen,) = complete_results(plan, run, [], [{"name": "g1", "facts": None}])
+    assert [one["host"] for one in unseen["problems"]] == ["g1"]
+
+
+def test_a_setting_that_is_wrong_is_no_fault_of_the_host_that_a_look_blames_for_what_follows():
+    def entry(identity, host):
+        return {"id": identity, "severity": "error", "cause": "", "cure": "", "host": host, "evidence": ""}
+
+    run = {"points": [outcome(status="failed", exit_status=1, problems=[entry("mca-component-missing", None)])]}
+    (document,) = complete_results({"points": [POINT]}, run, [entry("ssh-closed", "g2")])
+    assert document["problems"][0]["host"] is None
+
+
+def test_time_that_was_over_is_no_failure():
+    over = {"id": "limit-reached", "severity": "warning", "cause": "", "cure": "", "host": None, "evidence": ""}
+    left = outcome(status="not_run", exit_status=None, problems=[over], results=[], unread="the point has not ended")
+    done, not_run = completed(outcome(results=[DOCUMENT]), left, limited=True)
+    assert (done["verdict"], not_run["verdict"]) == ("pass", "incomplete")
+    assert not_run["problems"] == [over]

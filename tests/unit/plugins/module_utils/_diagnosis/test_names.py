@@ -1,0 +1,106 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether what the catalogue of causes names exists: variables, options, modules, roles, playbooks and pages."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+
+import pytest
+import yaml
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry import filled
+
+ROOT = pathlib.Path(__file__).parents[5]
+#: What others named.
+FOREIGN = {
+    "variables of Ansible": {
+        *("ansible_host", "ansible_port", "ansible_python_interpreter", "ansible_ssh_private_key_file", "ansible_user"),
+    },
+    "parameters of Open MPI": {"btl_tcp_if_include", "plm_rsh_agent", "plm_ssh_agent"},
+    "programs and modules of the kernel": {"fi_info", "ib_write_bw", "ibv_devinfo", "nvidia_peermem", "show_gids"},
+    "files and settings of ssh, PAM and SELinux": {
+        *("authorized_keys", "known_hosts", "pam_access", "pam_nologin", "pam_slurm", "ssh_port_t"),
+    },
+}
+#: Roles whose variables the templates name by the fact ``prefix``.
+PREFIXES = ("worker_pods_", "mpijob_")
+
+
+def documented(path):
+    """The documentation that a plugin, or a fragment of documentation, has."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "DOCUMENTATION":
+            yield yaml.safe_load(node.value.value)
+
+
+def existing_names():
+    """The modules, the roles, and the options of both."""
+    names = {path.name for path in ROOT.glob("roles/*")}
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        for entry_point in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
+            names |= set(entry_point.get("options", {}))
+    for folder in ("modules", "doc_fragments"):
+        for path in ROOT.glob(f"plugins/{folder}/*.py"):
+            names.add(path.stem)
+            names.update(option for page in documented(path) for option in page.get("options", {}))
+    return names
+
+
+def texts_of(entry):
+    return [
+        *(filled(template, {"prefix": prefix}) for template in (entry.cause, entry.cure) for prefix in PREFIXES),
+        *(entry.cause, entry.cure, entry.found_by),
+    ]
+
+
+def unknown_names(text, known):
+    """Words with an underscore that nothing of the collection, or of others, is called."""
+    words = re.findall(r"(?<![\w.{|/\]-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b", text)
+    return [word for word in words if word not in known.union(*FOREIGN.values())]
+
+
+def unknown_places(text):
+    """Playbooks and pages of the documentation that are not there."""
+    for name in re.findall(r"\bplaybook (?:gpufabric\.nccl\.)?(\w+)", text):
+        if not (ROOT / "playbooks" / f"{name}.yml").exists():
+            yield f"playbook {name}"
+    for page, anchor in re.findall(r"\b(docs/\S+?\.md)(?:#([\w-]+))?", text):
+        lines = (ROOT / page).read_text(encoding="utf-8").splitlines() if (ROOT / page).exists() else []
+        headings = {line.lstrip("# ").lower().replace(" ", "-") for line in lines if line.startswith("#")}
+        if not lines or (anchor and anchor not in headings):
+            yield f"{page} {anchor}"
+
+
+@pytest.fixture(scope="module")
+def known():
+    return existing_names()
+
+
+def test_what_the_catalogue_names_exists(known):
+    wrong = {}
+    for entry in CATALOGUE.entries.values():
+        for text in (*texts_of(entry), entry.docs):
+            missing = [*unknown_names(text, known), *unknown_places(text)]
+            if missing:
+                wrong[entry.id] = missing
+    assert wrong == {}
+
+
+def test_what_others_named_is_named():
+    texts = " ".join(text for entry in CATALOGUE.entries.values() for text in texts_of(entry))
+    assert [name for names in FOREIGN.values() for name in sorted(names) if name not in texts] == []
+
+
+def test_a_name_that_is_missing_is_seen(known):
+    assert {"key_exchange", "mpi_run", "use_expected", "worker_pods_shm_size", "run_dir"} <= known
+    assert unknown_names("Set gpufabric_slots, key_exchange_port: 0.", known) == ["gpufabric_slots"]
+    assert list(unknown_places("Run the playbook repair.")) == ["playbook repair"]
+    assert list(unknown_places("See docs/openmpi.md#nowhere, docs/no.md.")) == [
+        "docs/openmpi.md nowhere",
+        "docs/no.md ",
+    ]

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import (
+    answer_of,
+    problems_by_host,
+    problems_from_result,
+)
+
+REFUSED = (
+    'HTTP response body: {"message":"services is forbidden: User \\"system:serviceaccount:a:b\\" cannot list resource'
+    ' \\"services\\" in API group \\"\\" in the namespace \\"bench\\"","reason":"Forbidden"}'
+)
+NOT_READ = "Module result deserialization failed: No start of json char found"
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ({"msg": REFUSED}, ("kube-forbidden", "p-0")),
+        (
+            {"msg": NOT_READ, "module_stderr": "error: You must be logged in to the server (Unauthorized)\n"},
+            ("kube-token-expired", None),
+        ),
+        (
+            {"msg": NOT_READ, "module_stderr": 'Error from server (NotFound): pods "p-0" not found\n'},
+            ("pod-missing", "p-0"),
+        ),
+        ({"msg": "The module interpreter '/usr/bin/python3' was not found."}, ("interpreter-missing", "p-0")),
+        ({"msg": "something else", "problems": []}, None),
+        ({"msg": "x", "problems": [{"id": "any", "host": "as-it-calls-itself"}]}, ("any", "p-0")),
+    ],
+)
+def test_what_a_result_tells(result, expected):
+    found = [(entry["id"], entry["host"]) for entry in problems_from_result(result, "p-0")]
+    assert found == ([] if expected is None else [expected])
+
+
+def test_rights_are_told_as_they_are_written():
+    assert 'may not list resource "services" in namespace bench.' in problems_from_result({"msg": REFUSED})[0]["cause"]
+
+
+def test_the_answer_is_taken_from_the_text_of_an_exception():
+    headers = "Exception '403\nReason: Forbidden\nHTTP response headers: HTTPHeaderDict({})\n"
+    assert answer_of(f"{headers}{REFUSED}\n\nOriginal traceback: \n  File x").startswith("services is forbidden: User")
+    assert answer_of("no route to host\n\nOriginal traceback: \n  File x") == "no route to host"
+
+
+def test_problems_of_hosts_on_which_tasks_failed():
+    first = {
+        "a": {"failed": True, "msg": "no sshd"},
+        "b": {"unreachable": True, "msg": "refused"},
+        "c": {"failed": True, "timedout": {"period": 60}, "msg": "timed out"},
+        "d": {"changed": True},
+        "e": {},
+    }
+    second = {
+        "d": {"failed": True, "msg": "no", "problems": [{"id": "any", "host": "as-it-calls-itself"}]},
+        "e": {"skipped": True},
+    }
+    found = problems_by_host({"to run a private sshd": first, "to be cleaned up": second})
+    assert {host: [entry["id"] for entry in problems] for host, problems in found.items()} == {
+        "a": ["step-failed"],
+        "b": ["host-unreachable"],
+        "c": ["host-unreachable"],
+        "d": ["any"],
+    }
+    assert found["a"][0]["cause"] == "The host cannot take part: it failed to run a private sshd: no sshd."
+    assert found["b"][0]["evidence"] == "refused" and found["d"][0]["host"] == "d"

@@ -1,0 +1,439 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import yaml
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import (
+    adopted_peers,
+    job_problems,
+    job_results,
+    parse_log,
+    plan_job,
+    progress,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import (
+    FORWARDED_ENVIRONMENT,
+    SSH_POLICY,
+    SSHD_POLICY,
+    SSHD_POLICY_9_8,
+)
+
+ROLE = pathlib.Path(__file__).parents[5] / "roles/mpijob"
+SENT = " ".join(FORWARDED_ENVIRONMENT)
+SSH_FILES = {
+    "sshd_config": "\n".join([*SSHD_POLICY, *(f"AcceptEnv {name}" for name in FORWARDED_ENVIRONMENT), ""]),
+    "sshd_config-9.8": f"{SSHD_POLICY_9_8}\n",
+    "ssh_config": "\n".join([*SSH_POLICY, f"SendEnv {SENT}", ""]),
+}
+FILES = {"mpijob-pod": "#!/usr/bin/env bash\n", "cpu_perf.py": "pass\n"}
+TABLE = """\
+# nccl-tests version 2.17.4 nccl-headers=22800 nccl-library=22800
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0
+#
+# Using devices
+#  Rank  0 Group  0 Pid    100 on gpufabric-n-worker-0 device  0 [0000:07:00] NVIDIA H100
+#  Rank  1 Group  0 Pid    100 on gpufabric-n-worker-1 device  0 [0000:07:00] NVIDIA H100
+#
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+           8             2     float     sum      -1     12.3    0.00    0.00       0     12.1    0.00    0.00       0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 0
+"""
+MARK = "gpufabric-mpijob: "
+
+
+def settings(benchmark=None, **changes):
+    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
+    values = {"control_interface": None, "data_interface": None, "mpi_prefix": None, "run_as_user": None}
+    values.update({"run_as_group": None, "ssh_port": None, "ttl": None, "namespace": "gpu"})
+    program = {"dir": None}
+    for name, value in defaults.items():
+        if name.startswith("mpijob_"):
+            values[name[len("mpijob_") :]] = value
+        elif name.startswith("nccl_benchmark_"):
+            program[name[len("nccl_benchmark_") :]] = value
+    values.update({"image": "nccl", "slots": 8, "host_network": False, "rewrite_fqdn": "auto"})
+    return {**values, "benchmark": {**program, **(benchmark or {})}, **changes}
+
+
+def plan(run_id="n", **changes):
+    return plan_job(run_id, settings(**changes), FILES)
+
+
+def job_of(**changes):
+    return plan(**changes)["objects"][1]
+
+
+def template(role, **changes):
+    return job_of(**changes)["spec"]["mpiReplicaSpecs"][role]["template"]
+
+
+def container(role, **changes):
+    return template(role, **changes)["spec"]["containers"][0]
+
+
+def environment(role, **changes):
+    return {item["name"]: item["value"] for item in container(role, **changes)["env"]}
+
+
+def test_the_job_is_what_the_operator_takes():
+    job = job_of(replicas=4, slots=8)
+    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v2beta1", "MPIJob")
+    assert job["metadata"] == {
+        "name": "gpufabric-n",
+        "namespace": "gpu",
+        "labels": {"app.kubernetes.io/managed-by": "gpufabric.nccl", "gpufabric.nccl/run": "n"},
+    }
+    spec = job["spec"]
+    assert (spec["slotsPerWorker"], spec["sshAuthMountPath"], spec["mpiImplementation"]) == (8, "/root/.ssh", "OpenMPI")
+    assert spec["runPolicy"] == {"cleanPodPolicy": "None", "backoffLimit": 0, "activeDeadlineSeconds": 3900}
+    launcher, worker = spec["mpiReplicaSpecs"]["Launcher"], spec["mpiReplicaSpecs"]["Worker"]
+    assert (launcher["replicas"], worker["replicas"]) == (1, 4)
+    for replica in (launcher, worker):
+        pod = replica["template"]
+        assert pod["metadata"]["labels"] == job["metadata"]["labels"]
+        assert pod["spec"]["automountServiceAccountToken"] is False
+        assert "capabilities" not in pod["spec"]["containers"][0].get("securityContext", {})
+        assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}} in pod["spec"]["volumes"]
+    assert plan(replicas=4, slots=8)["ranks"] == 32
+
+
+def test_names_of_volumes_and_maps_are_not_the_operators():
+    objects = plan()["objects"]
+    assert objects[0]["metadata"]["name"] not in ("gpufabric-n-config", "gpufabric-n-ssh")
+    for role in ("Launcher", "Worker"):
+        names = {volume["name"] for volume in template(role)["spec"]["volumes"]}
+        mounts = {mount["name"] for mount in container(role)["volumeMounts"]}
+        assert names == mounts and not names & {"ssh-auth", "mpi-job-config"}
+
+
+def test_resources_and_networks_are_the_workers_alone():
+    changes = {
+        "resources": {"openshift.io/mellanoxnics": 2},
+        "networks": ["a", "b"],
+        "gpus": 8,
+        "capabilities": ["IPC_LOCK"],
+    }
+    wanted = {"nvidia.com/gpu": "8", "openshift.io/mellanoxnics": "2"}
+    assert container("Worker", **changes)["resources"] == {"requests": wanted, "limits": wanted}
+    assert container("Worker", **changes)["securityContext"]["capabilities"] == {"add": ["IPC_LOCK"]}
+    assert template("Worker", **changes)["metadata"]["annotations"] == {"k8s.v1.cni.cncf.io/networks": "a,b"}
+    assert "resources" not in container("Launcher", **changes)
+    assert "annotations" not in template("Launcher", **changes)["metadata"]
+    assert "securityContext" not in container("Launcher", **changes)
+
+
+def test_the_launcher_has_each_setting_of_the_runtime_by_both_names():
+    variables = environment("Launcher", control_interface="eth0", data_interface="net1")
+    for four, five in (
+        ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"),
+        ("OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include"),
+        ("OMPI_MCA_plm_rsh_no_tree_spawn", "PRTE_MCA_plm_ssh_no_tree_spawn"),
+    ):
+        assert variables[four] == variables[five]
+    assert variables["PRTE_MCA_prte_default_hostfile"] and variables["PRTE_MCA_prte_keep_fqdn_hostnames"] == "false"
+    assert variables["OMPI_MCA_btl_tcp_if_include"] == "eth0"
+    assert (variables["OMPI_MCA_pml"], variables["OMPI_MCA_btl"]) == ("ob1", "self,tcp")
+    assert variables["OMPI_MCA_coll_ucc_enable"] == variables["OMPI_MCA_coll_hcoll_enable"] == "0"
+    assert variables["OMPI_ALLOW_RUN_AS_ROOT"] == variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
+    assert variables["NCCL_SOCKET_IFNAME"] == "=net1"
+
+
+def test_the_launcher_says_what_the_articles_call_by_these_names():
+    variables = environment("Launcher", dns_timeout=90, rewrite_fqdn=True)
+    assert variables["MPI_HOSTFILE"] == "/etc/mpi/hostfile"
+    assert (variables["MPI_DNS_WAIT_SECONDS"], variables["MPI_DNS_WAIT_INTERVAL"]) == ("90", "3")
+    assert variables["REWRITE_MPI_HOSTFILE_FQDN"] == "true"
+
+
+def test_options_of_mpirun_have_two_dashes_and_come_before_the_programs():
+    command = container("Launcher", benchmark={"extra_args": ["-o", "$(x)"], "mca": {"btl_base_verbose": 1}})["command"]
+    assert command[:3] == ["bash", "/gpufabric/mpijob-pod", "launcher"]
+    options, arguments = command[3 : command.index("--")], command[command.index("--") + 1 :]
+    assert all(word.startswith("--") for word in options if word.startswith("-"))
+    assert options[:2] == ["--bind-to", "none"]
+    assert options[-2:] == ["btl_base_verbose", "1"]
+    # Kubernetes would put a variable there.
+    assert arguments[:2] == ["-b", "8"] and arguments[-2:] == ["-o", "$$(x)"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {"command": ["bash", "/gpufabric/mpijob-pod", "worker"]}),
+        ({"worker_mode": "image"}, {"args": ["shell"]}),
+        ({"worker_mode": "operator"}, {}),
+        ({"command": ["/start"]}, {"command": ["/start"]}),
+    ],
+)
+def test_what_a_worker_runs(changes, expected):
+    made = container("Worker", **changes)
+    assert {key: made[key] for key in ("command", "args") if key in made} == expected
+    # Of an sshd that is not the role's the host key is not known, and the port only where it can be set.
+    assert ("readinessProbe" in made) == (changes in ({}, {"worker_mode": "image"}))
+    assert environment("Launcher", **changes)["GPUFABRIC_PINNED"] == str(changes == {}).lower()
+
+
+def test_backends():
+    cpu = {"backend": "cpu"}
+    assert plan(benchmark=cpu, gpus=0)["objects"][0]["data"] == {**FILES, **SSH_FILES}
+    assert plan()["objects"][0]["data"] == {"mpijob-pod": FILES["mpijob-pod"], **SSH_FILES}
+    assert (plan()["backend"], plan(gpus=0)["backend"]) == ("nccl", "cpu")
+    assert environment("Launcher", benchmark=cpu)["OMPI_MCA_mpi_yield_when_idle"] == "1"
+    with pytest.raises(OptionError, match="mpijob_gpus"):
+        plan(gpus=0, benchmark={"backend": "nccl"})
+
+
+def test_more_of_the_pods_is_merged():
+    extra = {"priorityClassName": "high", "volumes": [{"name": "data"}], "terminationGracePeriodSeconds": 9}
+    spec = template("Worker", pod_spec=extra)["spec"]
+    assert (spec["priorityClassName"], spec["terminationGracePeriodSeconds"]) == ("high", 9)
+    assert {"gpufabric-files", "data"} <= {volume["name"] for volume in spec["volumes"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"image": ""}, "mpijob_image"),
+        ({"replicas": 0}, "mpijob_replicas"),
+        ({"ssh_port": 70000}, "mpijob_ssh_port"),
+        ({"shm_size": "much"}, "mpijob_shm_size"),
+        ({"resources": {"a/b": "x y"}}, "a/b"),
+        ({"control_interface": "eth0; rm"}, "control_interface"),
+        ({"benchmark": {"collectives": ["none"]}}, "nccl_benchmark_collectives"),
+        ({"benchmark": {"env": {"A B": "1"}}}, "nccl_benchmark_env"),
+    ],
+)
+def test_wrong_settings_are_named(changes, named):
+    with pytest.raises(OptionError, match=named):
+        plan(**changes)
+
+
+def test_peers_of_a_job_that_is_adopted_have_the_slots_of_its_hostfile():
+    hosts = [{"name": f"j-worker-{index}.j.gpu.svc", "address": f"10.0.0.{index}", "slots": 4} for index in (1, 0)]
+    peers = adopted_peers(hosts, ["j-worker-0", "j-worker-1"], "/run/x")
+    assert [(peer["name"], peer["address"], peer["slots"]) for peer in peers] == [
+        ("j-worker-1", "10.0.0.1", 4),
+        ("j-worker-0", "10.0.0.0", 4),
+    ]
+    with pytest.raises(OptionError, match="j-worker-1.j.gpu.svc"):
+        adopted_peers(hosts, ["j-worker-0"], "/run/x")
+
+
+def log(*lines):
+    return "\n".join(lines) + "\n"
+
+
+def test_a_log_is_cut_into_points():
+    printed = parse_log(
+        log(
+            f"{MARK}stage names",
+            f"{MARK}worker w-0 is 10.0.0.1, 8 slots",
+            f"{MARK}begin all_reduce",
+            "row",
+            f"{MARK}end all_reduce 3 12",
+            "between",
+            f"{MARK}begin broadcast",
+            "half a row",
+        )
+    )
+    assert printed.stage == "names"
+    assert printed.points["all_reduce"] == {"lines": ["row"], "exit_status": 3, "seconds": 12.0}
+    assert printed.points["broadcast"] == {"lines": ["half a row"], "exit_status": None, "seconds": None}
+    assert printed.said == ["worker w-0 is 10.0.0.1, 8 slots"]
+
+
+@pytest.mark.parametrize("text", [f"{MARK}end x", f"{MARK}end x 1 2", f"{MARK}end all_reduce 1 ", f"{MARK}begin", MARK])
+def test_a_torn_log_is_no_error(text):
+    assert parse_log(text).points.keys() <= {""}
+
+
+def pod(name, role, phase="Running", ready=True, **status):
+    return {
+        "metadata": {"name": name, "uid": name, "labels": {"training.kubeflow.org/job-role": role}},
+        "spec": {"containers": [{"name": role}]},
+        "status": {"phase": phase, "conditions": [{"type": "Ready", "status": str(ready)}], **status},
+    }
+
+
+def ended(code, reason="Error"):
+    terminated = {"exitCode": code, "reason": reason}
+    return {"containerStatuses": [{"name": "launcher", "restartCount": 0, "state": {"terminated": terminated}}]}
+
+
+WORKERS = [pod(f"gpufabric-n-worker-{index}", "worker") for index in range(2)]
+LAUNCHER = "gpufabric-n-launcher-x"
+
+
+def observed(*conditions, pods=(), launcher_log="", **changes):
+    job = {
+        "metadata": {"name": "gpufabric-n"},
+        "status": {"conditions": [{"type": kind, "status": "True", "reason": "R"} for kind in conditions]},
+    }
+    state = {"job": job, "pods": list(pods), "events": [], "logs": {}, "launcher_log": launcher_log, "given_up": False}
+    return {**state, "waited": 61.0, **changes}
+
+
+def problems(seen, **changes):
+    return job_problems(plan(slots=1, **changes), seen, parse_log(seen["launcher_log"]))
+
+
+def failed_log(text):
+    done = pod(LAUNCHER, "launcher", "Failed", False, **ended(1))
+    return observed("Created", "Failed", pods=[*WORKERS, done], launcher_log=text)
+
+
+def test_a_job_that_nobody_takes_note_of():
+    (problem,) = problems(observed(given_up=True))
+    assert problem.id == "operator-idle" and "61 s" in problem.cause
+
+
+def test_a_job_that_is_gone():
+    (problem,) = problems(observed(job=None))
+    assert problem.id == "mpijob-deleted"
+
+
+@pytest.mark.parametrize(
+    ("text", "identity", "words"),
+    [
+        (
+            f"{MARK}failed names gpufabric-n-worker-1.n.gpu.svc",
+            "names-unresolved",
+            "1 of 2 workers",
+        ),
+        (f"{MARK}failed ssh gpufabric-n-worker-1", "ssh-failed", "1 of 2 workers"),
+        (f"{MARK}failed hosts 1 of 2 took part: a; missing: b", "hosts-differ", "The hosts that took part"),
+        (f"{MARK}failed mpirun exit status 255", "mpirun-failed", "255"),
+        (f"{MARK}failed keys the operator's key is not there", "launcher-keys", "operator's key"),
+        ("bash: no such file", "launcher-failed", "exit status 1"),
+    ],
+)
+def test_what_a_launcher_says_is_told(text, identity, words):
+    (problem,) = problems(failed_log(text))
+    assert problem.id == identity and words in problem.cause
+    if identity in ("names-unresolved", "ssh-failed"):
+        assert problem.host == "gpufabric-n-worker-1"
+
+
+def test_what_ssh_and_mpirun_say_is_told_of_the_worker():
+    refused = (
+        f"{MARK}worker gpufabric-n-worker-1 at 10.0.0.2: ssh: connect to host 10.0.0.2 port 2222: Connection refused"
+    )
+    (problem,) = problems(failed_log(log(refused, f"{MARK}failed ssh gpufabric-n-worker-1")))
+    assert (problem.id, problem.host) == ("connect-refused", "gpufabric-n-worker-1")
+    lines = (
+        f"{MARK}worker gpufabric-n-worker-1 is 10.0.0.2, 1 slots",
+        "10.0.0.2: bash: line 1: /usr/bin/orted: No such file or directory",
+        "ssh: connect to host 10.0.0.2 port 2222: Connection refused",
+        f"{MARK}failed mpirun exit status 255",
+    )
+    found = problems(failed_log(log(*lines)))
+    assert ("connect-refused", "gpufabric-n-worker-1") in [(item.id, item.host) for item in found]
+    missing = f"{MARK}worker gpufabric-n-worker-1 at 10.0.0.2: bash: line 1: /usr/bin/orted: No such file or directory"
+    (problem,) = problems(failed_log(log(missing, f"{MARK}failed mpirun exit status 1")))
+    assert (problem.id, problem.host) == ("daemon-missing", "gpufabric-n-worker-1")
+
+
+def test_a_job_that_is_suspended_is_not_idle():
+    (problem,) = problems(observed(job={"metadata": {"name": "x"}, "spec": {"runPolicy": {"suspend": True}}}))
+    assert problem.id == "mpijob-suspended"
+
+
+def test_names_are_told_with_what_the_launcher_saw():
+    text = log("--- /etc/resolv.conf ---", "nameserver 10.96.0.10", f"{MARK}failed names a.b")
+    (problem,) = problems(failed_log(text))
+    assert "nameserver 10.96.0.10" in problem.evidence and MARK not in problem.evidence
+
+
+def test_pods_come_before_the_time_that_is_over_and_name_the_roles_settings():
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    statuses = [{"name": "worker", "restartCount": 0, "state": waiting}]
+    pulled = pod("gpufabric-n-worker-1", "worker", "Pending", False, containerStatuses=statuses)
+    seen = observed("Created", pods=[WORKERS[0], pulled], given_up=True)
+    (first,) = problems(seen)
+    assert (first.host, first.id) == ("gpufabric-n-worker-1", "pod-image")
+    named = problems({**seen, "launcher_log": f"{MARK}failed names gpufabric-n-worker-1.n.gpu.svc"})
+    assert [item.id for item in named] == ["pod-image"]
+    seen = observed("Created", pods=WORKERS, given_up=True)
+    assert [item.id for item in problems(seen)] == ["mpijob-timeout"]
+    assert "mpijob_image" in first.cure and "worker_pods" not in first.cure
+
+
+def test_a_worker_that_is_not_there_is_told_in_the_operators_words():
+    event = {"type": "Warning", "reason": "MPIJobFailed", "message": "exceeded quota: q"}
+    event["involvedObject"] = {"kind": "MPIJob", "name": "gpufabric-n"}
+    first = problems(observed("Created", pods=[WORKERS[0]], events=[event], given_up=True))[0]
+    assert "quota" in first.cause
+
+
+def test_progress():
+    seen = observed("Created")
+    assert "not taken note" in progress(observed()["job"], [], 2)
+    assert progress(seen["job"], WORKERS[:1], 2) == "1 of 2 workers ready, launcher not there yet"
+    assert progress(seen["job"], [*WORKERS, pod(LAUNCHER, "launcher")], 2) == "2 of 2 workers ready, launcher running"
+
+
+def results(seen, **changes):
+    return job_results(plan(slots=1, **changes), seen)
+
+
+def test_results_of_a_job_that_did_it():
+    text = log(f"{MARK}begin all_reduce", TABLE, f"{MARK}end all_reduce 0 4")
+    (document,) = results(observed("Succeeded", pods=WORKERS, launcher_log=text))
+    assert (document["verdict"], document["host_count"], document["problems"]) == ("pass", 2, [])
+    assert document["points"]["duration_s"] == 4.0
+
+
+def test_hosts_that_took_no_part_are_an_error():
+    text = log(f"{MARK}begin all_reduce", TABLE.replace("worker-1", "worker-0"), f"{MARK}end all_reduce 0 4")
+    (document,) = results(observed("Succeeded", pods=WORKERS, launcher_log=text))
+    assert document["verdict"] == "fail"
+    assert [problem["id"] for problem in document["problems"]] == ["hosts-differ"]
+    assert "gpufabric-n-worker-1" in document["problems"][0]["cause"]
+
+
+def test_a_point_that_failed_is_told_with_its_last_lines_and_the_others_stand():
+    text = log(
+        f"{MARK}begin all_reduce",
+        TABLE,
+        f"{MARK}end all_reduce 0 4",
+        f"{MARK}begin broadcast",
+        "failure: nobody knows it",
+        f"{MARK}end broadcast 3 1",
+    )
+    seen = failed_log(text)
+    good, bad = results(seen, benchmark={"collectives": ["all_reduce", "broadcast"]})
+    assert good["verdict"] == "pass"
+    (problem,) = bad["problems"]
+    assert bad["collective"] == "broadcast" and problem["id"] == "run-failed" and "3" in problem["cause"]
+    assert problem["evidence"] == "failure: nobody knows it"
+
+
+@pytest.mark.parametrize(
+    ("lines", "identity"),
+    [
+        (["slow", f"{MARK}end all_reduce 124 600"], "run-timeout"),
+        (["hello", f"{MARK}end all_reduce 0 1"], "output-unread"),
+        (["cut"], "run-failed"),
+    ],
+)
+def test_other_ends_of_a_point(lines, identity):
+    (document,) = results(failed_log(log(f"{MARK}begin all_reduce", *lines)))
+    assert document["verdict"] == "fail"
+    assert [problem["id"] for problem in document["problems"]] == [identity]
+
+
+def test_nothing_that_was_run_is_told_for_each_collective():
+    documents = results(observed(given_up=True), benchmark={"collectives": ["all_reduce", "broadcast"]})
+    assert [document["collective"] for document in documents] == ["all_reduce", "broadcast"]
+    for document in documents:
+        assert [problem["id"] for problem in document["problems"]] == ["operator-idle"]
+        assert document["verdict"] == "fail"

@@ -1,0 +1,423 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import yaml
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
+    crashed_containers,
+    in_rank_order,
+    is_current,
+    is_ready,
+    joined_pod,
+    lost_pods,
+    missing_permissions,
+    plan_pods,
+    pod_problems,
+)
+
+ROLE = pathlib.Path(__file__).parents[5] / "roles/worker_pods"
+
+
+def settings(**changes):
+    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
+    own = {name.split("worker_pods_", 1)[-1]: value for name, value in defaults.items()}
+    return {**own, "namespace": "gpu", "image": "worker", "run_as_user": None, "run_as_group": None, **changes}
+
+
+def plan(**changes):
+    return plan_pods("nightly", settings(**changes), "init")
+
+
+def made(kind, **changes):
+    return next(item for item in plan(**changes)["objects"] if item["kind"] == kind)
+
+
+def pod_spec(**changes):
+    return made("StatefulSet", **changes)["spec"]["template"]["spec"]
+
+
+def container(**changes):
+    return pod_spec(**changes)["containers"][0]
+
+
+def pod(name="p-0", phase="Running", ready="True", containers=(), uid="1", **status):
+    conditions = [{"type": "Ready", "status": ready}, *status.pop("conditions", ())]
+    return {
+        "metadata": {"name": name, "uid": uid},
+        "spec": {"containers": [{"name": "worker"}, {"name": "sidecar"}], "nodeName": "n1"},
+        "status": {
+            "phase": phase,
+            "podIP": "10.0.0.1",
+            "conditions": conditions,
+            "containerStatuses": list(containers),
+            **status,
+        },
+    }
+
+
+def status(state=None, last=None, name="worker", restarts=0):
+    return {"name": name, "state": state or {}, "lastState": last or {}, "restartCount": restarts}
+
+
+def event(name, reason, message, time="2026-01-01T00:00:00Z", kind="Warning"):
+    return {
+        "type": kind,
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": time,
+        "involvedObject": {"name": name, "uid": "1"},
+    }
+
+
+def test_pods_of_a_run_find_each_other_by_its_service():
+    service, stateful_set = made("Service"), made("StatefulSet")
+    assert service["spec"]["clusterIP"] == "None"
+    assert stateful_set["spec"]["serviceName"] == service["metadata"]["name"] == "gpufabric-nightly"
+    assert stateful_set["spec"]["podManagementPolicy"] == "Parallel"
+    template = stateful_set["spec"]["template"]["metadata"]["labels"]
+    assert template["gpufabric.nccl/run"] == "nightly"
+    assert service["spec"]["selector"].items() <= template.items()
+    assert stateful_set["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
+
+
+def test_resources_are_requested_and_limited():
+    resources = container(gpus=4, gpu_resource="amd.com/gpu", resources={"rdma/hca": 1})["resources"]
+    assert resources == {
+        "requests": {"rdma/hca": "1", "amd.com/gpu": "4"},
+        "limits": {"rdma/hca": "1", "amd.com/gpu": "4"},
+    }
+    assert "resources" not in container(gpus=0)
+
+
+def test_defaults_give_no_more_than_is_needed():
+    spec = pod_spec()
+    assert spec["automountServiceAccountToken"] is False
+    assert "securityContext" not in spec["containers"][0]
+    assert spec["volumes"] == [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}}]
+    assert "hostNetwork" not in spec
+    assert "annotations" not in made("StatefulSet")["spec"]["template"]["metadata"]
+    assert [item["kind"] for item in plan()["objects"]] == ["Service", "StatefulSet"]
+
+
+def test_ordinary_user_gets_what_the_restricted_standard_asks_for():
+    context = container(run_as_user=1000, capabilities=["IPC_LOCK"])["securityContext"]
+    assert context == {
+        "runAsUser": 1000,
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]},
+    }
+    assert container(run_as_user=0, run_as_group=0)["securityContext"] == {"runAsUser": 0, "runAsGroup": 0}
+
+
+def test_networks_host_network_and_further_fields():
+    networked = made("StatefulSet", networks=["a", "ns/b"], annotations={"x": "y"})["spec"]["template"]["metadata"]
+    assert networked["annotations"] == {"x": "y", "k8s.v1.cni.cncf.io/networks": "a,ns/b"}
+    assert pod_spec(host_network=True)["dnsPolicy"] == "ClusterFirstWithHostNet"
+    assert pod_spec(pod_spec={"priorityClassName": "high"})["priorityClassName"] == "high"
+
+
+def test_network_policy_comes_before_the_pods():
+    objects = plan(network_policy=True)["objects"]
+    assert [item["kind"] for item in objects] == ["NetworkPolicy", "Service", "StatefulSet"]
+    rule = objects[0]["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
+    assert rule == objects[0]["spec"]["podSelector"]["matchLabels"]
+    assert ("networking.k8s.io", "networkpolicies") in [need[:2] for need in plan(network_policy=True)["needs"]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "selector", "names"),
+    [
+        ({"selector": "app=x"}, "app=x", []),
+        ({"names": ["a", "b"]}, None, ["a", "b"]),
+        ({"mpijob": "train"}, "training.kubeflow.org/job-name=train,training.kubeflow.org/job-role=worker", []),
+    ],
+)
+def test_adopted_pods_are_neither_made_nor_changed(changes, selector, names):
+    adopted = plan(**changes, image="")
+    assert adopted["adopt"] and adopted["objects"] == []
+    assert (adopted["selector"], adopted["names"]) == (selector, names)
+    assert {verb for _group, _resource, verbs in adopted["needs"] for verb in verbs} == {"get", "list", "create"}
+    assert [resource for _group, resource, verbs in adopted["needs"] if "create" in verbs] == ["pods/exec"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({"image": ""}, "worker_pods_image"),
+        ({"replicas": 0}, "worker_pods_replicas"),
+        ({"gpus": -1}, "worker_pods_gpus"),
+        ({"shm_size": "lots"}, "worker_pods_shm_size"),
+        ({"resources": {"memory": "1 G"}}, "worker_pods_resources[memory]"),
+        ({"capabilities": ["ipc_lock"]}, "worker_pods_capabilities"),
+        ({"run_as_user": -1}, "worker_pods_run_as_user"),
+        ({"labels": {"gpufabric.nccl/run": "x"}}, "worker_pods_labels"),
+        ({"timeout": 0}, "worker_pods_timeout"),
+        ({"names": ["Bad Name"]}, "worker_pods_names"),
+        ({"selector": "app=x", "mpijob": "y"}, "worker_pods_selector, worker_pods_mpijob"),
+    ],
+)
+def test_wrong_settings_are_named(changes, option):
+    with pytest.raises(OptionError) as error:
+        plan(**changes)
+    assert str(error.value).startswith(f"{option}: ")
+
+
+ADMIN = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+READER = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
+NEEDS = [("", "pods", ("get", "list")), ("", "pods/exec", ("create",)), ("apps", "statefulsets", ("create", "delete"))]
+
+
+@pytest.mark.parametrize(
+    ("rules", "missing"),
+    [
+        ([ADMIN], []),
+        ([], ["get, list pods", "create pods/exec", "create, delete statefulsets.apps"]),
+        ([READER], ["create pods/exec", "create, delete statefulsets.apps"]),
+        (
+            [READER, {"apiGroups": [""], "resources": ["*/exec"], "verbs": ["create"]}],
+            ["create, delete statefulsets.apps"],
+        ),
+        (
+            [{**ADMIN, "resourceNames": ["one"]}],
+            ["get, list pods", "create pods/exec", "create, delete statefulsets.apps"],
+        ),
+        (
+            [READER, {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["create"]}],
+            ["create pods/exec", "delete statefulsets.apps"],
+        ),
+    ],
+)
+def test_missing_permissions(rules, missing):
+    assert missing_permissions({"resourceRules": rules, "incomplete": False}, NEEDS) == missing
+
+
+def test_rules_that_are_not_all_known_say_nothing():
+    assert missing_permissions({"resourceRules": [], "incomplete": True}, NEEDS) == []
+
+
+def test_rank_order_is_that_of_the_numbers():
+    names = ["w-10", "w-2", "w-0", "a-1"]
+    assert [item["metadata"]["name"] for item in in_rank_order([pod(name) for name in names])] == [
+        "a-1",
+        "w-0",
+        "w-2",
+        "w-10",
+    ]
+
+
+def test_ready_is_not_one_that_goes():
+    leaving = pod()
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert is_ready(pod()) and not is_ready(pod(ready="False")) and not is_ready(leaving)
+
+
+def test_pod_of_an_old_template_is_not_current():
+    own = pod()
+    own["metadata"]["labels"] = {"controller-revision-hash": "b"}
+    wanted = {"metadata": {"generation": 2}, "status": {"observedGeneration": 2, "updateRevision": "b"}}
+    assert is_current(own, wanted) and is_current(own, None)
+    assert not is_current(own, {**wanted, "status": {"observedGeneration": 1, "updateRevision": "b"}})
+    assert not is_current(own, {**wanted, "status": {"observedGeneration": 2, "updateRevision": "c"}})
+
+
+SCHEDULING = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+
+
+@pytest.mark.parametrize(
+    ("given", "events", "identity", "told"),
+    [
+        (
+            pod(
+                phase="Pending",
+                ready="False",
+                conditions=[{**SCHEDULING, "message": "0/9 nodes: 9 Insufficient nvidia.com/gpu."}],
+            ),
+            [],
+            "pod-unschedulable",
+            "worker_pods_resources, worker_pods_gpus;",
+        ),
+        (
+            pod(
+                phase="Pending",
+                ready="False",
+                conditions=[{**SCHEDULING, "message": "1 node(s) had taint {gpu: }, that the pod didn't tolerate"}],
+            ),
+            [],
+            "pod-unschedulable",
+            "worker_pods_tolerations",
+        ),
+        (
+            pod(
+                phase="Pending",
+                ready="False",
+                containers=[status({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}})],
+            ),
+            [
+                event("p-0", "Failed", "Failed to pull image x: not found"),
+                event("p-0", "BackOff", "Back-off", "2026-01-02T00:00:00Z"),
+            ],
+            "pod-image",
+            "Failed to pull image x: not found",
+        ),
+        (
+            pod(
+                ready="False",
+                containers=[
+                    status(
+                        {"waiting": {"reason": "CrashLoopBackOff"}}, {"terminated": {"exitCode": 3, "reason": "Error"}}
+                    )
+                ],
+            ),
+            [],
+            "pod-crash",
+            "exit status 3.",
+        ),
+        (
+            pod(
+                ready="False",
+                containers=[
+                    status({"terminated": {"exitCode": 128, "reason": "StartError", "message": "no such program"}})
+                ],
+            ),
+            [],
+            "pod-start",
+            "no such program",
+        ),
+        (
+            pod(ready="False", containers=[status({"terminated": {"exitCode": 137, "reason": "OOMKilled"}})]),
+            [],
+            "oom-killed",
+            "memory limit",
+        ),
+        (
+            pod(phase="Pending", ready="False", containers=[status({"waiting": {"reason": "ContainerCreating"}})]),
+            [event("p-0", "FailedMount", 'MountVolume.SetUp failed for volume "x" : no such secret')],
+            "pod-volume",
+            "no such secret",
+        ),
+        (
+            pod(phase="Pending", ready="False", containers=[status({"waiting": {"reason": "ContainerCreating"}})]),
+            [
+                event("p-0", "FailedMount", 'MountVolume.SetUp failed for volume "x" : no such secret'),
+                event("p-0", "FailedMount", "Unable to attach or mount volumes: timed out", "2026-01-01T00:02:00Z"),
+            ],
+            "pod-volume",
+            "no such secret",
+        ),
+        (
+            pod(
+                phase="Pending",
+                ready="False",
+                containers=[status({"waiting": {"reason": "RunContainerError", "message": "no python3"}})],
+            ),
+            [],
+            "pod-start",
+            "no python3",
+        ),
+        (
+            pod(phase="Failed", ready="False", reason="Evicted", message="low on disk"),
+            [],
+            "pod-evicted",
+            "Evicted: low on disk",
+        ),
+        (pod(ready="False"), [event("p-0", "Unhealthy", "probe failed")], "pod-not-ready", "probe failed"),
+    ],
+)
+def test_reason_why_a_pod_is_not_ready(given, events, identity, told):
+    problems = pod_problems([pod("other"), given], events, {"p-0": "last words"})
+    assert [(problem.id, problem.host) for problem in problems] == [(identity, "p-0")]
+    assert told in problems_text([item.as_dict() for item in problems])
+
+
+def test_log_of_a_crash_is_shown():
+    crashed = pod(ready="False", containers=[status(last={"terminated": {"exitCode": 1}})])
+    assert crashed_containers([pod(), crashed]) == [{"pod": "p-0", "container": "worker", "previous": True}]
+    assert pod_problems([crashed], [], {"p-0": "last words\n"})[0].evidence == "last words"
+
+
+def test_quota_is_told_for_pods_that_are_not_made():
+    events = [
+        event("set", "FailedCreate", 'pods "set-1" is forbidden: exceeded quota: small'),
+        event("set", "SuccessfulCreate", "fine", "2026-01-02T00:00:00Z", kind="Normal"),
+    ]
+    problem = pod_problems([pod()], events, {}, ["set"])[0]
+    assert problem.id == "pod-quota" and "exceeded quota: small" in problem.cause
+    events = [event("set", "FailedCreate", 'pods "set-1" is forbidden: violates PodSecurity "restricted:latest"')]
+    assert [item.id for item in pod_problems([], events, {}, ["set"])] == ["pod-refused"]
+    assert [item.id for item in pod_problems([], [], {}, ["set"])] == ["pod-not-created"]
+
+
+def test_same_reason_is_told_once_for_many_pods():
+    condition = {**SCHEDULING, "message": "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."}
+    many = [pod(f"p-{number}", phase="Pending", ready="False", conditions=[condition]) for number in range(32)]
+    text = problems_text([item.as_dict() for item in pod_problems(many, [], {}, prefix="mpijob_")])
+    assert "p-7 and 24 more: No node takes the pod: 0/1 nodes" in text and text.count("To do:") == 1
+    assert "mpijob_gpus" in text and "worker_pods" not in text
+
+
+JOINED = joined_pod(pod(containers=[status(restarts=1)]), None)
+
+
+def test_joined_pod():
+    assert JOINED == {
+        "name": "p-0",
+        "uid": "1",
+        "address": "10.0.0.1",
+        "node": "n1",
+        "container": "worker",
+        "restarts": 1,
+    }
+    assert joined_pod(pod(), "sidecar")["container"] == "sidecar"
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        ([pod(containers=[status(restarts=1)])], None),
+        ([], ("pod-lost", "was deleted")),
+        ([pod(uid="2")], ("pod-lost", "another one (uid 2) now has its name")),
+        ([pod(phase="Failed", reason="Evicted", message="low on memory")], ("pod-evicted", "Evicted: low on memory")),
+        ([pod(containers=[status(restarts=1, last={"terminated": {"reason": "OOMKilled", "exitCode": 137}})])], None),
+        (
+            [pod(containers=[status(restarts=2, last={"terminated": {"exitCode": 3}})])],
+            ("pod-restarted", "exit status 3"),
+        ),
+        ([pod(phase="Succeeded")], ("pod-failed", "Succeeded")),
+        (
+            [pod(containers=[status(restarts=2, last={"terminated": {"reason": "OOMKilled", "exitCode": 137}})])],
+            ("oom-killed", "the container worker"),
+        ),
+        # Not started anew yet.
+        (
+            [pod(containers=[status({"terminated": {"exitCode": 3}}, restarts=1)])],
+            ("pod-restarted", "exit status 3"),
+        ),
+        (
+            [
+                pod(
+                    containers=[
+                        status({"waiting": {"reason": "CrashLoopBackOff"}}, {"terminated": {"exitCode": 3}}, restarts=1)
+                    ]
+                )
+            ],
+            ("pod-restarted", "exit status 3"),
+        ),
+        (
+            [pod(phase="Failed", containers=[status({"terminated": {"exitCode": 3}}, restarts=1)])],
+            ("pod-failed", "Failed"),
+        ),
+    ],
+)
+def test_lost_pods(now, told):
+    problems = lost_pods([JOINED], now)
+    assert [problem.host for problem in problems] == ([] if told is None else ["p-0"])
+    assert told is None or (problems[0].id == told[0] and told[1] in problems[0].cause)

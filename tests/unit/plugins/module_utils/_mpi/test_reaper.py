@@ -1,0 +1,83 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach, Reaped, parse_answer, reap
+
+DEAF = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+TIRED = "import time; print(flush=True); time.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "reaped"),
+    [
+        ("banner\ngpufabric.nccl\ngpufabric.nccl\n", "", Reaped("g2")),
+        ("gpufabric.nccl\nended sleep\nended orted\ngpufabric.nccl\n", "x", Reaped("g2", ("orted", "sleep"))),
+        (
+            "gpufabric.nccl\nended a b\nleft a b\ngpufabric.nccl\n",
+            "",
+            Reaped("g2", ("a b",), "processes that do not end: a b"),
+        ),
+        ("gpufabric.nccl\nended sleep\n", "a\nconnection lost\n", Reaped("g2", error="connection lost")),
+        ("", "", Reaped("g2", error="it gave no answer")),
+    ],
+)
+def test_parse_answer(text, said, reaped):
+    assert parse_answer("g2", text, said) == reaped
+    assert (reaped.problem() is None) == (reaped.error is None)
+
+
+@pytest.fixture
+def agent(tmp_path):
+    """What takes the arguments of ssh and runs the command on this node, with any shell."""
+    path = tmp_path / "agent"
+    path.write_text('#!/bin/sh\n[ "$5" = dead ] && exec sleep 60\nshift 5\nexec "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def begin(program, **environment):
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    process.stdout.readline()
+    return process
+
+
+def test_all_of_the_run_is_ended_and_nothing_else(agent):
+    run_id = f"unit.{os.getpid()}"
+    mine = [
+        begin(TIRED, GPUFABRIC_POINT=f"{run_id}/1"),
+        begin(DEAF, GPUFABRIC_POINT=f"{run_id}/2"),
+        begin(TIRED, OMPI_MCA_gpufabric_point=f"{run_id}/1"),
+        begin(TIRED, GPUFABRIC_POINT=f"{run_id}/3"),
+    ]
+    mine[3].send_signal(19)
+    others = [begin(TIRED, GPUFABRIC_POINT=f"{run_id}.other/1"), begin(TIRED, GPUFABRIC_POINT="unit/1")]
+    try:
+        (found,) = reap(run_id, Reach(("here",), (agent,), {}), os.environ)
+        assert found.host == "here" and len(found.ended) == 4 and found.error is None
+        assert [process.wait(10) for process in mine] == [-15, -9, -15, -15]
+        assert [process.poll() for process in others] == [None, None]
+        assert reap(run_id, Reach(("here",), (agent,), {}), os.environ) == []
+    finally:
+        for process in mine + others:
+            process.kill()
+            process.wait()
+
+
+def test_a_host_that_does_not_answer_holds_nothing_up(agent, monkeypatch):
+    monkeypatch.setattr("ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper._DEADLINE", 5.0)
+    found = reap("unit-none", Reach(("dead", "here", "dead"), (agent,), {}), os.environ)
+    assert found == [Reaped("dead", error="no answer within 5 s")] * 2
+    assert reap("unit-none", Reach(("x",), ("/nosuch",), {}), os.environ)[0].error.startswith("cannot run /nosuch")

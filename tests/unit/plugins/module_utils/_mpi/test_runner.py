@@ -1,0 +1,345 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import gzip
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import uuid
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import Job, Limits, Plan, parse_points
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Journal, look_command, parse_look
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import started
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import go_through, launch_environment, marks_of
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import read_processes, stamped
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+
+SLEEP = "import time; time.sleep(600)"
+#: What a rank of a launch of one has from mpirun.
+RANK = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}
+TABLE = """\
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 1 iters: 1 agg iters: 1 validation: 1 graph: 0
+#  Rank  0 Group  0 Pid   1 on {host} device  0 [0000:00:00] cpu
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+           8             2     float     sum      -1    12.00    0.00    0.00       0    12.00    0.00    0.00       0
+          16             4     float     sum      -1    12.00    0.00    0.00       0    12.00    0.00    0.00       0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 0
+"""
+#: Of a program without MPI that was started twice, and of two ranks where one was asked for.
+SEPARATE = "\n".join([*TABLE.splitlines()[:3] * 2, *TABLE.splitlines()[3:]])
+ELSEWHERE = TABLE.replace("on {host}", "on {host} device  0 [0000:00:00] cpu\n#  Rank  1 Group  0 Pid   2 on g2")
+#: After which mpirun of Open MPI 5 ends with 0.
+LOST = "PRTE has lost communication with a remote daemon.\n\n  Remote daemon: [prterun-g1-77@0,1] on node g3\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = Run(RunDir(f"unit-{uuid.uuid4().hex}", str(tmp_path / "run")))
+    yield run
+    run.remove()
+
+
+def plan(run, *programs, timeout=600, ranks=1, **limits):
+    """Points that run Python programs as mpirun does, on this node alone."""
+    points = parse_points(
+        [{"id": f"p{index}", "argv": [sys.executable, "-c", text]} for index, text in enumerate(programs)], timeout
+    )
+    jobs = [
+        Job(
+            point,
+            tuple(started(point.argv)),
+            launch_environment(run.run_dir, number, {**os.environ, **RANK, **marks_of(run.run_dir, number, point)}),
+            ranks,
+        )
+        for number, point in enumerate(points, 1)
+    ]
+    return Plan(tuple(jobs), {"script": "text"}, (Host("127.0.0.1", 1),), Limits(**limits), Reach((), (), {}))
+
+
+def wait(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class Follower:
+    """What the controller sees."""
+
+    def __init__(self, run):
+        self.runner = run.runner()
+        self.journal = Journal()
+        self.events = []
+        self.alive = False
+
+    def look(self):
+        command = look_command(self.runner["directory"], self.runner["pid"], self.journal.offset)
+        text = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, text=True, check=True).stdout
+        look = parse_look(text, self.runner["pid"], self.runner["start"])
+        self.alive = look.alive
+        self.events += self.journal.feed(look.events)
+        return self
+
+    def kinds(self):
+        return [event["event"] for event in self.look().events]
+
+    def until_over(self):
+        wait(lambda: "over" in self.kinds())
+        return self
+
+    def claim(self):
+        os.unlink(f"{self.runner['directory']}/unclaimed")
+
+
+def begin(run, planned, resume=True, archive=False):
+    return run.start(planned, go_through, resume, archive)
+
+
+def finish(run, *programs, resume=True, archive=False, **options):
+    """Run points to their end; what came of them."""
+    begin(run, plan(run, *programs, **options), resume, archive)
+    Follower(run).until_over().claim()
+    return run.result()
+
+
+def points_of(run, number=1):
+    return stamped(read_processes(), "GPUFABRIC_POINT", f"{run.run_dir.run_id}/{number}")
+
+
+def test_a_run_goes_by_itself(run):
+    assert begin(run, plan(run, "print('out')", "raise SystemExit(3)")) is False
+    follower = Follower(run).until_over()
+    assert os.getsid(0) != follower.runner["pid"]
+    assert follower.kinds() == ["started", "ended", "started", "ended", "over"]
+    with open(os.path.join(run.run_dir.files, "script")) as file:
+        assert file.read() == "text"
+    result = run.result()
+    assert [point["status"] for point in result["points"]] == ["finished", "failed"]
+    assert [point["exit_status"] for point in result["points"]] == [0, 3]
+    assert not result["complete"] and not result["limited"] and "exit status 3" in result["msg"]
+    first = result["points"][0]
+    assert pathlib.Path(first["stdout_path"]).read_text() == "out\n"
+    assert first["results"] == [] and "no output of nccl-tests" in first["unread"] and not first["resumed"]
+    run.remove()
+    assert not os.path.exists(run.run_dir.path)
+
+
+def test_rows_come_while_the_program_runs(run):
+    *first, end, average = TABLE.format(host=os.uname().nodename).splitlines()
+    go = os.path.join(run.run_dir.path, "go")
+    program = f"""
+import os, time
+print({chr(10).join(first)!r}, flush=True)
+while not os.path.exists({go!r}):
+    time.sleep(0.05)
+print({end!r}); print({average!r})
+"""
+    begin(run, plan(run, program))
+    follower = Follower(run)
+    wait(lambda: "rows" in follower.kinds())
+    assert "ended" not in follower.kinds()
+    open(go, "w").close()
+    follower.until_over()
+    assert [len(event["rows"]) for event in follower.events if event["event"] == "rows"] == [2]
+    (point,) = run.result()["points"]
+    assert point["status"] == "finished" and point["unread"] is None
+    assert point["results"][0]["verdict"] == "pass" and len(point["results"][0]["rows"]) == 2
+    os.unlink(go)
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "status", "problem"),
+    [
+        (SLEEP, {"timeout": 0.5}, "timeout", "timeout"),
+        (SLEEP, {"ranks": 2, "startup": 0.5}, "timeout", "startup-timeout"),
+        (SLEEP, {"silence": 0.5}, "timeout", "silence-timeout"),
+        (SLEEP, {"orphan": 0.5}, "stopped", "orphaned"),
+        ("print(1)", {"ranks": 2}, "failed", "mpi-missing"),
+        (f"print({SEPARATE!r})", {}, "failed", "mpi-missing"),
+        (f"print({ELSEWHERE!r})", {}, "failed", "ranks-differ"),
+        (f"import sys; sys.stderr.write({LOST!r})", {}, "failed", "lost-connection"),
+        ("import sys; sys.exit('root@10.0.0.2: Permission denied (publickey).')", {}, "failed", "ssh-auth-refused"),
+        ("raise SystemExit(7)", {}, "failed", "unknown"),
+    ],
+)
+def test_what_goes_wrong_has_a_name_and_leaves_nothing(run, program, options, status, problem):
+    begin(run, plan(run, program, **options))
+    follower = Follower(run)
+    # Not by a poll, which keeps it from being an orphan.
+    events = pathlib.Path(run.run_dir.mpi, "events.jsonl")
+    wait(lambda: events.exists() and '"event": "over"' in events.read_text())
+    (point,) = run.result()["points"]
+    assert (point["status"], point["problems"][0]["id"]) == (status, problem)
+    assert point["problems"][0]["cause"] in run.result()["msg"]
+    assert points_of(run) == set()
+    wait(lambda: not follower.look().alive)
+
+
+def test_a_program_that_is_not_there_is_a_point_that_failed(run):
+    planned = plan(run, "", "")
+    nowhere = [Job(job.point, ("/nosuch",), job.environment, 1) for job in planned.jobs[:1]]
+    begin(run, Plan((*nowhere, planned.jobs[1]), {}, planned.hosts, planned.limits, planned.reach))
+    Follower(run).until_over()
+    assert [point["status"] for point in run.result()["points"]] == ["failed", "finished"]
+    assert "mpirun itself could not start: /nosuch: No such file or directory" in run.result()["msg"]
+
+
+def test_the_same_run_is_followed_and_another_is_refused(run):
+    assert begin(run, plan(run, SLEEP)) is False
+    runner = run.runner()
+    assert begin(run, plan(run, SLEEP)) is True
+    with pytest.raises(NodeError, match="still going on with other points or settings"):
+        begin(run, plan(run, "print(1)"))
+    assert run.runner() == runner and Follower(run).look().alive
+
+
+def test_a_run_that_is_over_is_told_of_until_somebody_has_got_it(run):
+    planned = plan(run, "print(1)")
+    assert begin(run, planned) is False
+    Follower(run).until_over()
+    assert begin(run, planned, archive=True) is True
+    assert os.path.exists(os.path.join(run.run_dir.mpi, "output.tar.gz"))
+    Follower(run).until_over().claim()
+    # One that has come to its end is run again as a whole.
+    assert begin(run, planned) is False
+    Follower(run).until_over()
+    assert not run.result()["points"][0]["resumed"]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_was_cut_off_is_taken_up(run, lost, tmp_path):
+    count = tmp_path / "count"
+    note = f"open({str(count)!r}, 'a').write('%s')"
+    first, second = (
+        note % 1,
+        f"{note % 2}; import os, time; time.sleep(0 if os.path.exists({str(tmp_path / 'go')!r}) else 600)",
+    )
+    begin(run, plan(run, first, second, note % 3))
+    follower = Follower(run)
+    wait(lambda: count.exists() and count.read_text() == "12")
+    if lost:
+        os.kill(follower.runner["pid"], signal.SIGKILL)
+        wait(lambda: not follower.look().alive)
+        assert "over" not in follower.kinds()
+        # As where it was killed while it wrote.
+        with open(os.path.join(run.run_dir.mpi, "events.jsonl"), "a") as file:
+            file.write('{"event": "en')
+    assert run.has_to_stop()
+    stopped = run.stop()
+    assert points_of(run, 2) == set() and not run.has_to_stop() and run.stop() == stopped
+    assert [point["status"] for point in stopped["points"]] == ["finished", "stopped", "not_run"]
+    problem = stopped["points"][1]["problems"][0]
+    assert problem["id"] == ("runner-lost" if lost else "stopped") and problem["cause"] in stopped["msg"]
+    assert "1 points were not run" in stopped["msg"]
+    assert follower.look().events[-1]["event"] == "over"
+
+    (tmp_path / "go").touch()
+    # In another order and with one more.
+    assert begin(run, plan(run, note % 4, second, first, note % 3)) is False
+    Follower(run).until_over()
+    result = run.result()
+    assert result["complete"] and [point["resumed"] for point in result["points"]] == [False, False, True, False]
+    assert count.read_text() == "12423"
+    assert result["points"][2]["stdout_path"].endswith("/points/3/stdout")
+
+
+def test_what_was_killed_while_it_began_keeps_what_had_finished(run):
+    begin(run, plan(run, "print('once')", SLEEP))
+    follower = Follower(run)
+    wait(lambda: follower.kinds().count("started") == 2)
+    run.stop()
+    os.unlink(os.path.join(run.run_dir.mpi, "run.json"))
+    os.rename(run.run_dir.points, f"{run.run_dir.points}.4711")
+    result = finish(run, "print('new')", "print('once')")
+    assert [point["resumed"] for point in result["points"]] == [False, True]
+    assert os.listdir(run.run_dir.mpi).count("points.4711") == 0
+
+
+def test_nothing_is_kept_where_that_is_not_wanted(run):
+    begin(run, plan(run, "print(1)", SLEEP))
+    follower = Follower(run)
+    wait(lambda: follower.kinds().count("started") == 2)
+    run.stop()
+    assert not finish(run, "print(1)", resume=False)["points"][0]["resumed"]
+
+
+def test_a_run_whose_time_is_over_stops_in_good_order_and_goes_on_later(run):
+    programs = ["import time; time.sleep(0.6)", "print(2)", "print(3)"]
+    result = finish(run, *programs, total=0.5)
+    assert result["limited"] and not result["complete"] and "msg" not in result
+    assert [point["status"] for point in result["points"]] == ["finished", "not_run", "not_run"]
+    assert result["points"][1]["problems"][0]["id"] == "limit-reached"
+    result = finish(run, *programs, total=30)
+    assert result["complete"] and [point["resumed"] for point in result["points"]] == [True, False, False]
+
+
+def test_long_output_is_compressed_and_all_of_it_is_packed(run):
+    flood = "import sys; [print('x' * 99) for _ in range(20000)]; print('errors', file=sys.stderr)"
+    result = finish(run, flood, "print('short')", archive=True)
+    long, short = result["points"]
+    assert (
+        result["complete"]
+        and long["stdout_path"].endswith("/1/stdout.gz")
+        and short["stdout_path"].endswith("/2/stdout")
+    )
+    with gzip.open(long["stdout_path"], "rt") as file:
+        assert file.read() == ("x" * 99 + "\n") * 20000
+    assert not os.path.exists(long["stdout_path"][:-3])
+    with tarfile.open(os.path.join(run.run_dir.mpi, "output.tar.gz")) as archive:
+        names = set(archive.getnames())
+        assert archive.extractfile("points/2/stdout").read() == b"short\n"
+    assert {"points/1/stdout.gz", "points/1/stderr", "points/2/command.json", "points/2/exit.json"} <= names
+
+
+def test_what_left_its_session_is_ended_too(run, tmp_path):
+    go = tmp_path / "go"
+    # Silence counts from the start of the last rank, which is not before both processes have been seen.
+    program = f"""
+import os, subprocess, sys, time
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+while not os.path.exists({str(go)!r}):
+    time.sleep(0.05)
+print("gpufabric-rank 1 2 here", file=sys.stderr, flush=True)
+time.sleep(600)
+"""
+    begin(run, plan(run, program, ranks=2, silence=0.5))
+    wait(lambda: len(points_of(run)) >= 2)
+    go.touch()
+    Follower(run).until_over()
+    assert run.result()["points"][0]["problems"][0]["id"] == "silence-timeout"
+    assert points_of(run) == set()
+
+
+def test_a_runner_that_fails_leaves_its_reason(run):
+    planned = plan(run, "print(1)")
+    bad = Job(planned.jobs[0].point, planned.jobs[0].command, {"A": None}, 1)
+    begin(run, Plan((bad,), {}, planned.hosts, planned.limits, planned.reach))
+    follower = Follower(run)
+    wait(lambda: not follower.look().alive)
+    (point,) = run.stop()["points"]
+    assert point["status"] == "stopped" and "TypeError" in point["problems"][0]["cause"]
+
+
+def test_a_launch_finds_its_daemons_and_keeps_its_files_in_the_run(run):
+    found = launch_environment(run.run_dir, 2, {"SSH_CONNECTION": "1 2 3 4", "TMPDIR": "/tmp", "A": "1"})
+    assert found == {
+        "A": "1",
+        "TMPDIR": run.run_dir.tmp,
+        "OMPI_MCA_gpufabric_point": f"{run.run_dir.run_id}/2",
+        "PRTE_MCA_gpufabric_point": f"{run.run_dir.run_id}/2",
+    }

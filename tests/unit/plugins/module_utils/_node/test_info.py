@@ -1,0 +1,110 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import glob
+import os
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import (
+    interfaces_in,
+    is_amd_gpu,
+    parse_gpu_names,
+    parse_mpirun_version,
+    read_gpus,
+    vendor_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("mpirun (Open MPI) 4.1.4\n\nReport bugs to", ("openmpi", "4.1.4")),
+        ("mpirun (Open MPI) 5.0.11\n", ("openmpi", "5.0.11")),
+        ("mpirun (Open MPI) 4.1.6amzn1\n", ("openmpi", "4.1.6amzn1")),
+        ("Open MPI v4.1.7rc1 (HPC-X)\n", ("openmpi", "4.1.7rc1")),
+        ("HYDRA build details:\n    Version:                                 4.0.2\n", ("mpich", "4.0.2")),
+        ("HYDRA build details:\n  Version:  3.0.4\n  Configure options: '--with-mvapich2'", ("mvapich", "3.0.4")),
+        ("HYDRA build details", ("mpich", "")),
+        (
+            "Intel(R) MPI Library for Linux* OS, Version 2021.11 Build 20231005 (id: 74c4a23)\nCopyright 2003",
+            ("intel", "2021.11"),
+        ),
+        ("mpirun (IBM Spectrum MPI) 10.4.0\n", ("other", "mpirun (IBM Spectrum MPI) 10.4.0")),
+        ("", ("other", "")),
+    ],
+)
+def test_parse_mpirun_version(text, found):
+    assert parse_mpirun_version(text) == found
+
+
+@pytest.mark.parametrize(
+    ("mpirun", "version", "vendor"),
+    [
+        ("/usr/bin/mpirun", "4.1.4", None),
+        ("/opt/amazon/openmpi/bin/mpirun", "4.1.6", "amazon"),
+        ("/opt/mine/bin/mpirun", "4.1.6amzn1", "amazon"),
+        ("/opt/hpcx-v2.18/ompi/bin/mpirun", "4.1.7rc1", "hpcx"),
+    ],
+)
+def test_vendor_of(mpirun, version, vendor):
+    assert vendor_of(mpirun, version) == vendor
+
+
+INTERFACES = [
+    {"name": "lo", "mtu": 65536, "addresses": ["127.0.0.1/8", "::1/128"]},
+    {"name": "eth0", "mtu": 1500, "addresses": ["10.0.0.11/24", "fd00::11/64"]},
+    {"name": "rail0", "mtu": 9000, "addresses": ["192.168.0.11/24"]},
+    {"name": "rail1", "mtu": 9000, "addresses": ["192.168.1.11/24"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("subnet", "names"),
+    [
+        ("10.0.0.0/24", ["eth0"]),
+        ("192.168.0.0/16", ["rail0", "rail1"]),
+        ("192.168.1.5/24", ["rail1"]),
+        ("fd00::/64", ["eth0"]),
+        ("172.16.0.0/12", []),
+    ],
+)
+def test_interfaces_in(subnet, names):
+    assert interfaces_in(INTERFACES, subnet) == names
+
+
+@pytest.mark.parametrize("subnet", ["net1", "10.0.0.1", "10.0.0.0/33"])
+def test_interfaces_in_refuses(subnet):
+    with pytest.raises(OptionError, match="^data_subnet: "):
+        interfaces_in(INTERFACES, subnet)
+
+
+def test_gpus_as_their_programs_and_the_kernel_tell():
+    assert parse_gpu_names("NVIDIA H100\n NVIDIA H100 \n\n") == ["NVIDIA H100", "NVIDIA H100"]
+    assert is_amd_gpu("cpu_cores_count 0\nsimd_count 304\n") and not is_amd_gpu("cpu_cores_count 8\nsimd_count 0\n")
+
+
+H100, L4 = "NVIDIA H100 80GB HBM3", "NVIDIA L4"
+#: Of the kernel, on a machine that has GPUs.
+OWN = len(glob.glob("/proc/driver/nvidia/gpus/*"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "gpus"),
+    [
+        (f"printf '{H100}\\n%.0s' 1 2 3 4 5 6 7 8", {"vendor": "nvidia", "count": 8, "names": [H100]}),
+        (f"printf '{L4}\\n{H100}\\n{L4}\\n'", {"vendor": "nvidia", "count": 3, "names": [H100, L4]}),
+        # The driver does not run.
+        ("echo 'NVIDIA-SMI has failed'; exit 9", {"vendor": "nvidia" if OWN else "none", "count": OWN, "names": []}),
+    ],
+)
+def test_gpus_are_those_that_nvidia_smi_lists(tmp_path, monkeypatch, answer, gpus):
+    program = tmp_path / "nvidia-smi"
+    asked = "--query-gpu=name --format=csv,noheader"
+    program.write_text(f'#!/bin/sh\n[ "$*" = "{asked}" ] || exit 2\n{answer}\n', encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert read_gpus() == gpus

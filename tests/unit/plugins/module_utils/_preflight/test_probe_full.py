@@ -1,0 +1,18 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import pids_directories, pids_left
+
+
+@pytest.mark.parametrize(("maximum", "current", "left"), [("100\n", "40\n", 60), ("max", "40", None), ("", "", None)])
+def test_how_many_processes_a_control_group_takes(maximum, current, left):
+    assert pids_left(maximum, current) == left
+
+
+def test_where_a_limit_on_processes_may_be():
+    assert pids_directories("0::/a/b\n") == ["/sys/fs/cgroup/a/b", "/sys/fs/cgroup/a", "/sys/fs/cgroup"]
+    assert pids_directories("8:pids:/a\n7:memory:/x\n") == ["/sys/fs/cgroup/pids/a", "/sys/fs/cgroup/pids"]

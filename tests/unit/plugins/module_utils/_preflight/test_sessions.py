@@ -1,0 +1,145 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import sessions
+
+CONFIG = """\
+Host 10.0.0.1
+    HostName 10.0.0.1
+    Port 2201
+    SendEnv LD_LIBRARY_PATH NCCL_*
+Host 10.0.0.2
+    HostName 10.0.0.2
+    Include /etc/ssh/ssh_config
+"""
+
+
+def test_an_ssh_config_is_read_by_host():
+    hosts = sessions.parse_ssh_config(CONFIG)
+    assert list(hosts) == ["10.0.0.1", "10.0.0.2"]
+    assert hosts["10.0.0.1"]["port"] == ["2201"] and "port" not in hosts["10.0.0.2"]
+
+
+def test_a_variable_is_tried_for_each_pattern():
+    environment = {"NCCL_DEBUG": "INFO", "OTHER": "x", "LD_LIBRARY_PATH": "", "OMPI_MCA_a": "one\ntwo"}
+    assert sessions.try_variables(["LD_LIBRARY_PATH", "NCCL_*", "OMPI_MCA_*", "A?"], environment) == {
+        "NCCL_DEBUG": "INFO",
+        "AX": "/gpufabric-preflight",
+    }
+
+
+def test_variables_that_ssh_keeps_to_itself():
+    assert sessions.not_sent(["NCCL_DEBUG", "PATH", "A"], ["LD_LIBRARY_PATH NCCL_*", "A"]) == ["PATH"]
+
+
+@pytest.mark.parametrize(
+    ("names", "links"),
+    [
+        (["a"], {"a": []}),
+        (["a", "b"], {"a": ["b"], "b": ["a"]}),
+        (["a", "b", "c"], {"a": ["b", "c"], "b": ["c", "a"], "c": ["a", "b"]}),
+    ],
+)
+def test_every_host_sends_to_its_neighbours(names, links):
+    assert sessions.plan_links(names) == links
+
+
+def test_in_a_large_ring_all_are_sent_to_as_often():
+    links = sessions.plan_links([str(number) for number in range(20)])
+    targets = [target for others in links.values() for target in others]
+    assert all(targets.count(host) == 3 and host not in links[host] for host in links)
+
+
+@pytest.mark.parametrize("python", [None, "/opt/python/bin/python3", "/opt/it's/$(reboot)"])
+def test_the_command_is_harmless_to_any_login_shell(python):
+    command = sessions.remote_command(python)
+    assert command.count("'") == 2 and "!" not in command and "\n" not in command and "reboot" not in command
+    assert ("/opt/python/bin/python3 " in command) is (python == "/opt/python/bin/python3")
+
+
+PARAMETERS = {
+    "prefix": "/nosuch",
+    "daemon": "orted",
+    "libraries": ["/nosuch/lib"],
+    "places": [],
+    "foreign": ["OPAL_PREFIX"],
+    "program": None,
+    "control": None,
+    "variables": {"UNSET": "x"},
+    "run_dir": "/nosuch/run",
+    # A port that nobody may listen on.
+    "callback": {"address": "127.0.0.1", "port": 1},
+    "token": "t",
+    "full": True,
+    "data_interface": None,
+    "timeout": 2,
+    "deadline": 60,
+}
+
+
+def session(command, parameters):
+    return sessions.Session(["sh", "-c", command], os.environ, sessions.program_text(parameters))
+
+
+def test_the_probe_runs_with_nothing_but_what_is_sent():
+    probe = session(sessions.remote_command(sys.executable), PARAMETERS)
+    answered, facts = probe.read(60)
+    assert answered and facts["daemon"]["exists"] is False and facts["environment"] == {"UNSET": False}
+    assert facts["callback"]["status"] == "refused" and "lo" in facts["interfaces"]
+    answered, more = probe.read(60)
+    assert answered and more["disks"] and more["shm"]["size"] > 0
+    assert probe.read(60) == (False, None) and probe.close() == (0, "")
+
+
+def test_a_quick_look_ends_by_itself():
+    probe = session(sessions.remote_command(sys.executable), {**PARAMETERS, "full": False})
+    assert probe.read(60)[0] and probe.read(60) == (False, None) and probe.close() == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("python", "answer", "status", "words"),
+    [
+        # Neither is a Python; the last is not tried where the probe itself has failed.
+        ("exit 1", (True, None), 0, ""),
+        ("exit 86", (False, None), 86, ""),
+        ("kill -9 $$", (False, None), 137, "Killed"),
+        ("echo hello; echo oops >&2; exit 86", (False, None), 86, "oops\nhello"),
+    ],
+)
+def test_a_peer_without_an_answer(tmp_path, python, answer, status, words):
+    (tmp_path / "python3").write_text(f"#!/bin/sh\n{python}\n")
+    (tmp_path / "python3").chmod(0o755)
+    command = sessions.remote_command(None).replace("/usr/local/bin/python3", "").replace("/usr/libexec/", "/nosuch/")
+    probe = sessions.Session(["/bin/sh", "-c", command], {"PATH": str(tmp_path)}, b"1\n\n")
+    assert probe.read(60) == answer
+    ended, said = probe.close()
+    assert ended == status and words in said
+
+
+def test_a_session_that_hangs_is_given_up():
+    probe = session("echo welcome; exec sleep 3600", {**PARAMETERS, "run_dir": "x" * 200000})
+    # What the shell says first is there.
+    assert probe.wait(60)
+    assert probe.read(0.5) == (False, None)
+    status, words = probe.close()
+    assert status == -9 and words.startswith("welcome\nno answer in ")
+
+
+def test_a_probe_that_fails_says_why():
+    probe = session(sessions.remote_command(sys.executable), {**PARAMETERS, "variables": None})
+    assert probe.read(60) == (False, None)
+    status, words = probe.close()
+    assert status == 86 and "AttributeError" in words
+
+
+def test_what_mpirun_says_is_read_by_the_launcher():
+    said = {"daemon": {"version": "mpirun (Open MPI) 4.1.4\n\nReport bugs"}}
+    assert sessions.complete(said) == {"daemon": {"version": "4.1.4"}}
+    assert sessions.complete({"daemon": {"version": None}}) == {"daemon": {"version": None}}

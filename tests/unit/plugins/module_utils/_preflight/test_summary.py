@@ -1,0 +1,90 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import summary as steps
+
+
+def entry(host, cause="It is cold.", cure="Heat it.", severity="error", evidence="", identity="cold"):
+    return {"id": identity, "severity": severity, "host": host, "cause": cause, "cure": cure, "evidence": evidence}
+
+
+VARIABLES = {
+    "a": {
+        "ansible_host": "10.0.0.1",
+        "ansible_port": "2222",
+        "ansible_user": "u",
+        "ansible_ssh_private_key_file": "/k",
+    },
+    "b": {"ansible_ssh_common_args": "-o UserKnownHostsFile=/h -o 'StrictHostKeyChecking yes'", "ansible_user": "u"},
+    "c": {"ansible_ssh_extra_args": "-o StrictHostKeyChecking=no", "ansible_ssh_user": "v", "ansible_user": "u"},
+    "pod": {"ansible_connection": "kubernetes.core.kubectl"},
+    "behind": {"ansible_ssh_common_args": "-o ProxyJump=bastion"},
+    "jump": {"ansible_ssh_common_args": "-J bastion"},
+}
+
+
+def test_endpoints_of_the_inventory():
+    assert steps.ssh_endpoints(VARIABLES, VARIABLES) == [
+        {"name": "a", "address": "10.0.0.1", "port": 2222, "user": "u", "key_file": "/k"},
+        {"name": "b", "address": "b", "port": 22, "user": "u", "key_file": None, "known_hosts": ["/h"]},
+        {"name": "c", "address": "c", "port": 22, "user": "v", "key_file": None, "known_hosts": []},
+    ]
+
+
+def test_hosts_bring_the_python_that_is_known():
+    peers = [{"name": name, "address": "10.0.0.1", "run_dir": "/r", "port": 1} for name in ("a", "b")]
+    variables = {"a": {"ansible_python_interpreter": "/usr/bin/python3"}, "b": {"ansible_python_interpreter": "auto"}}
+    own = {"address": "10.0.0.1", "run_dir": "/r"}
+    assert steps.preflight_hosts(peers, variables) == [
+        {"name": "a", **own, "python": "/usr/bin/python3"},
+        {"name": "b", **own},
+    ]
+
+
+def test_reasons_of_refusals():
+    problems = [entry("g2", identity="ssh-closed"), entry("g3", identity="ssh-auth-refused"), entry("g4")]
+    hosts = [{"name": one["host"], "problems": [one["id"]], "stage": "connect"} for one in problems]
+    look = {"ok": False, "problems": problems, "hosts": hosts}
+    assert steps.refusing_hosts(look) == ["g2", "g3"] and steps.refusing_hosts({"skipped": True}) == []
+    logs = {"g2": {"problems": [entry("node-2", identity="pam-refused")]}, "g3": {"unreachable": True}, "g4": {}}
+    found = steps.explained_refusals(look, logs)
+    assert [(one["id"], one["host"]) for one in found["problems"]] == [
+        ("pam-refused", "g2"),
+        ("ssh-auth-refused", "g3"),
+        ("cold", "g4"),
+    ]
+    assert [host["problems"] for host in found["hosts"]] == [["pam-refused"], ["ssh-auth-refused"], ["cold"]]
+    assert steps.explained_refusals({"skipped": True}, {}) == {"ok": True, "hosts": [], "problems": []}
+    assert not steps.explained_refusals({"failed": True, "msg": "no ssh"}, {})["ok"]
+
+
+def test_problems_of_lost_hosts():
+    lost = {
+        "a": [entry("a"), entry(None, identity="kube-unreachable")],
+        "b": [entry("b", identity="host-unreachable")],
+        "c": [entry("c", identity="host-unreachable"), entry(None, identity="kube-unreachable")],
+    }
+    found = steps.lost_problems(lost, [entry("a", identity="other"), entry("c", identity="connect-timeout")])
+    assert [(one["id"], one["host"]) for one in found] == [
+        ("cold", "a"),
+        # What no host is the reason of is told once.
+        ("kube-unreachable", None),
+        ("host-unreachable", "b"),
+        # Why Ansible cannot reach it is known.
+        ("connect-timeout", "c"),
+    ]
+    assert steps.lost_problems({}) == []
+
+
+def test_hosts_that_were_not_looked_at_are_in_a_diagnosis():
+    found = [entry("a", identity="step-failed"), entry("b", identity="host-unreachable"), entry("c")]
+    rows = steps.diagnosed_hosts("abcd", [{"name": "d", "address": "x", "stage": None, "facts": {}}], found)
+    assert [(row["name"], row["ok"], row["problems"]) for row in rows] == [
+        ("a", False, ["step-failed"]),
+        ("b", False, ["host-unreachable"]),
+        ("c", False, ["cold"]),
+        ("d", True, []),
+    ]

@@ -1,0 +1,240 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+import random
+import statistics
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import (
+    BASELINE_SCHEMA,
+    Key,
+    Noise,
+    baseline_samples,
+    baseline_text,
+    compare_results,
+    make_baseline,
+    read_baseline,
+    samples_of,
+    saved_text,
+)
+
+LOG = pathlib.Path(__file__).parents[3] / "fixtures" / "all_reduce_perf.txt"
+(DOCUMENT,) = parse_results(LOG.read_text(encoding="utf-8").splitlines())
+
+
+def run(factor=1.0, noise=0.0, seed=1, **changes):
+    """The fixture, with times that are a multiple of its own."""
+    luck = random.Random(seed)
+    document = copy.deepcopy({**DOCUMENT, **changes})
+    for row in document["rows"]:
+        for placement in ("out_of_place", "in_place"):
+            times = factor * luck.gauss(1.0, noise)
+            row[placement]["time_us"] *= times
+            row[placement]["busbw"] /= times
+    return document
+
+
+def test_statistics_of_several_runs():
+    baseline = make_baseline([run(factor) for factor in (1.0, 1.1, 0.9, 1.05, 3.0)])
+    entry = baseline["measurements"][-1]
+    row = DOCUMENT["rows"][-1]
+    assert (entry["collective"], entry["ranks"], entry["hosts"], entry["placement"], entry["size"]) == (
+        *("all_reduce", DOCUMENT["rank_count"], DOCUMENT["host_count"], "out_of_place"),
+        row["size"],
+    )
+    time = row["out_of_place"]["time_us"]
+    found = {**entry["time_us"], "values": len(entry["time_us"]["values"])}
+    rounded = {
+        name: pytest.approx(time * factor, rel=1e-5)
+        for name, factor in {"median": 1.05, "mad": 0.05, "min": 0.9, "max": 3}.items()
+    }
+    # The run that was disturbed moves neither the median nor the deviation.
+    assert found == {"n": 5, **rounded, "values": 5}
+    assert [run["tool"] for run in baseline["runs"]] == ["nccl-tests"] * 5
+    assert baseline["runs"][0]["hosts"] and baseline["runs"][0]["devices"]
+
+
+def test_text_is_json_with_a_measurement_a_line_and_comes_back():
+    baseline = make_baseline([run(), run(1.1)])
+    text = baseline_text(baseline)
+    assert json.loads(text) == baseline and read_baseline(text) == baseline
+    lines = text.splitlines()
+    assert sum(line.startswith('    {"tool"') for line in lines) == 2 * len(DOCUMENT["rows"])
+    assert lines[1] == f'  "schema": "{BASELINE_SCHEMA}",'
+    # Another run changes the measurements, and adds one line.
+    more = baseline_text(make_baseline([run(1.2)], baseline)).splitlines()
+    assert len(more) == len(lines) + 1
+    assert samples_of([run(), run(1.1)]).keys() == baseline_samples(baseline).keys()
+
+
+def test_baseline_is_of_the_published_schema():
+    jsonschema = pytest.importorskip("jsonschema")
+    path = pathlib.Path(__file__).parents[5] / "docs" / "schemas" / "baseline-v1.schema.json"
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    baseline = json.loads(baseline_text(make_baseline([run(), run(1.1)])))
+    jsonschema.Draft202012Validator(schema).validate(baseline)
+    baseline["measurements"][0]["time_us"]["values"][0] = 0
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(schema).validate(baseline)
+
+
+def test_a_run_counts_once():
+    first = make_baseline([run()])
+    assert make_baseline([run()], first) == first
+    both = make_baseline([run(1.1)], first)
+    assert [entry["time_us"]["n"] for entry in both["measurements"]] == [2] * 2 * len(DOCUMENT["rows"])
+
+
+def swept(env, factor=1.0, **changes):
+    return run(factor, points={"env": env, "sweep": {"id": "1", "name": "x", "env": env}}, **changes)
+
+
+def test_settings_of_a_sweep_are_not_mixed():
+    tree, default = {"NCCL_ALGO": "Tree"}, {}
+    baseline = make_baseline([swept(env, factor) for env in (tree, default) for factor in (1.0, 1.01, 0.99)])
+    number = 2 * len(DOCUMENT["rows"])
+    assert [entry["time_us"]["n"] for entry in baseline["measurements"]] == [3] * 2 * number
+    assert {entry["setting"] for entry in baseline["measurements"]} == {"", "NCCL_ALGO=Tree"}
+    assert saved_text(baseline, [DOCUMENT, run(verdict="fail")]) == (
+        "all_reduce NCCL_ALGO=Tree 3 runs, all_reduce 3 runs; left out, for they failed or are not complete: 1"
+    )
+    # What is not swept is as the default, and the other setting is told by its name.
+    found = compare_results([swept(tree), run()], [run(1.1)])
+    assert {row["setting"]: row["outcome"] for row in found["rows"]} == {
+        "": "noise unknown",
+        "NCCL_ALGO=Tree": "only before",
+    }
+    assert "all_reduce NCCL_ALGO=Tree" in found["table"]
+
+
+def test_runs_with_other_variables_are_not_added():
+    before = make_baseline([run(points={"env": {"NCCL_ALGO": "Ring"}})])
+    assert (
+        make_baseline([run(1.1, points={"env": {"NCCL_ALGO": "Ring"}})], before)["measurements"][0]["busbw"]["n"] == 2
+    )
+    with pytest.raises(
+        GpufabricError, match="runs of all_reduce with NCCL_ALGO=Ring, and this one is with NCCL_ALGO=un"
+    ):
+        make_baseline([run(1.1)], before)
+    # A point of a sweep is another test.
+    assert len(make_baseline([swept({"NCCL_ALGO": "Tree"}, 1.1)], before)["runs"]) == 2
+
+
+def test_rows_that_a_run_repeats_are_one_value():
+    document = run()
+    document["rows"] += copy.deepcopy(document["rows"])
+    assert all(len(values["time_us"]) == 1 for values in samples_of([document]).values())
+
+
+def test_what_failed_is_not_kept():
+    assert len(make_baseline([run(), run(1.1, verdict="fail")])["runs"]) == 1
+    with pytest.raises(GpufabricError, match="no test can be kept in a baseline"):
+        make_baseline([run(verdict="incomplete")])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no JSON",
+        "[]",
+        '{"schema": "other"}',
+        f'{{"schema": "{BASELINE_SCHEMA}"}}',
+        f'{{"schema": "{BASELINE_SCHEMA}", "runs": [], "measurements": [{{}}]}}',
+        f'{{"schema": "{BASELINE_SCHEMA}", "runs": [{{"digest": "1"}}], "measurements": []}}',
+        baseline_text(make_baseline([DOCUMENT])).replace('"values": [', '"values": ["x", ', 1),
+        baseline_text(make_baseline([DOCUMENT])).replace('"values": [', '"values": [-1.0, ', 1),
+    ],
+)
+def test_other_text_is_refused(text):
+    with pytest.raises(OptionError, match=r"^path: .*allowed: a document of the schema gpufabric.nccl/baseline/v1"):
+        read_baseline(text, "path")
+
+
+def outcomes(before, after):
+    result = compare_results(before, after)
+    assert sum(result["counts"].values()) == len(result["rows"])
+    return {outcome: count for outcome, count in result["counts"].items() if count}
+
+
+def test_what_differs_by_noise_is_within_it():
+    number = 2 * len(DOCUMENT["rows"])
+    before = [run(noise=0.02, seed=seed) for seed in range(5)]
+    assert outcomes(before, [run(noise=0.02, seed=9)]) == {"within noise": number}
+    assert outcomes(before, [run(1.5, noise=0.02, seed=9)]) == {"slower": number}
+    assert outcomes(before, [run(0.66, noise=0.02, seed=9)]) == {"faster": number}
+    # It may be known from the other side.
+    assert outcomes([run(noise=0.02, seed=9)], before) == {"within noise": number}
+    assert outcomes([run()], [run(1.01)]) == {"noise unknown": number}
+
+
+def test_slower_and_faster_are_the_same_factor():
+    before = [run(noise=0.04, seed=seed) for seed in range(6)]
+    noise = Noise(samples_of(before))
+    key = next(iter(samples_of(before)))
+    limit = noise.percent(key, "time_us", (6, 1))
+    median = statistics.median(samples_of(before)[key]["time_us"])
+    for sign in (1, -1):
+        for share, outcome in ((0.9, "within noise"), (1.1, "slower" if sign == 1 else "faster")):
+            document = run()
+            document["rows"][0]["out_of_place"]["time_us"] = median * (1 + share * limit / 100) ** sign
+            rows = compare_results(before, [document])["rows"]
+            (found,) = [r["outcome"] for r in rows if (r["size"], r["placement"]) == (key.size, key.placement)]
+            assert (sign, share, found) == (sign, share, outcome)
+
+
+def test_what_only_one_side_has_is_told():
+    short = run()
+    del short["rows"][2:]
+    assert outcomes([run()], [short])["only before"] == 2 * (len(DOCUMENT["rows"]) - 2)
+    assert outcomes([run()], [run(collective="all_gather")]) == {
+        "only before": 2 * len(DOCUMENT["rows"]),
+        "only after": 2 * len(DOCUMENT["rows"]),
+    }
+    # Numbers of the CPU program are never held against NCCL's.
+    cpu = run(tool={"name": "cpu", "version": None, "nccl_version": None})
+    assert set(outcomes([run()], [cpu])) == {"only before", "only after"}
+    assert compare_results([], [])["summary"] == "Nothing was measured on either side."
+
+
+def test_table_and_markdown():
+    before = [run(noise=0.001, seed=seed) for seed in range(3)]
+    after = run()
+    after["rows"][-1]["in_place"]["time_us"] *= 2
+    result = compare_results(before, [after])
+    number = len(result["rows"])
+    assert result["summary"] == f"{number} measurements: 1 slower, {number - 1} within noise."
+    (slower,) = [line for line in result["table"].splitlines() if "slower" in line and "within" not in line]
+    assert slower.split()[:5] == ["all_reduce", str(after["rank_count"]), str(after["host_count"]), "float", "sum"]
+    assert slower.split()[-3:] == ["-50.0", "2.0", "slower"]
+    beyond, everything = result["markdown"].split("## All measurements")
+    assert beyond.count("\n| all_reduce") == 1 and everything.count("\n| all_reduce") == number
+
+
+def test_noise_is_that_of_near_sizes_unless_one_is_much_noisier():
+    def key(size):
+        return Key("nccl-tests", "all_reduce", "float", "sum", -1, 16, 2, "", "in_place", size)
+
+    quiet = {key(size): {"time_us": [99.0, 100.0, 101.0]} for size in (8, 16, 32, 64, 512, 1024, 2048, 4096)}
+    samples = {
+        **quiet,
+        key(128): {"time_us": [98.5, 100.0, 101.5]},
+        key(256): {"time_us": [60.0, 100.0, 140.0]},
+        key(1 << 20): {"time_us": [80.0, 100.0, 120.0]},
+        key(1 << 30): {"time_us": [100.0, 100.0]},
+    }
+    noise = Noise(samples)
+    # 4 x 1.0483 x 1 % x sqrt(pi / 2 / 3 + 1): by the median distance, 1 of 100.
+    near = [noise.percent(key(size), "time_us", (3, 1)) for size in (8, 128, 8192)]
+    assert near == [pytest.approx(5.176, abs=0.001)] * 3
+    assert noise.percent(key(256), "time_us", (3, 1)) == pytest.approx(40 * 5.176, abs=0.1)
+    assert noise.percent(key(1 << 20), "time_us", (3, 1)) == pytest.approx(20 * 5.176, abs=0.1)
+    assert noise.percent(key(1 << 30), "time_us", (2, 1)) is None
+    assert noise.percent(key(8), "time_us", (3, 1), floor=7) == 7

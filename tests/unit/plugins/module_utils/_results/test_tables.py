@@ -1,0 +1,125 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+import pathlib
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import (
+    CPU_NOTE,
+    check_documents,
+    results_markdown,
+    results_table,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
+
+FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures"
+NCCL_TEXT = (FIXTURES / "all_reduce_perf.txt").read_text(encoding="utf-8")
+NCCL = parse_results(NCCL_TEXT.splitlines())
+CPU = parse_results((FIXTURES / "alltoall_cpu.txt").read_text(encoding="utf-8").splitlines())
+CUT = parse_results(NCCL_TEXT[: NCCL_TEXT.index("# Out of bounds")].splitlines())
+
+NCCL_TABLE = """\
+all_reduce (nccl-tests 2.17.6, NCCL 2.28.7), 16 ranks on 2 hosts, float, sum, PASS
+
+            ---------- out-of-place ----------  ------------ in-place ------------
+      size       time    algbw    busbw #wrong       time    algbw    busbw #wrong
+                   us     GB/s     GB/s                us     GB/s     GB/s
+     1 KiB      31.25     0.03     0.06      0      30.50     0.03     0.06      0
+     1 MiB      74.20    14.13    26.50      0      73.80    14.21    26.64      0
+     1 GiB     5802.4   185.05   346.97      0     5811.7   184.76   346.42      0
+
+busbw: peak 346.97 GB/s at 1 GiB, average 124.44 GB/s; 0 wrong values
+
+Verdict over 1 test: PASS
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (8, "8 B"), (65536, "64 KiB"), (4194304, "4 MiB"), (1000000, "976.56 KiB"), (2**40, "1 TiB")],
+)
+def test_format_size(size, text):
+    assert format_size(size) == text
+
+
+def test_table():
+    assert results_table(NCCL) == NCCL_TABLE
+
+
+def test_table_says_what_was_not_measured_with_nccl():
+    text = results_table(NCCL + CPU + CUT)
+    nccl, cpu, cut, overall = (part for part in text.split("\n\n") if "Verdict" in part or "busbw: " in part)
+    assert CPU_NOTE in cpu
+    assert CPU_NOTE not in nccl + cut
+    assert "N/A" in text
+    assert "WARNING output-cut: The output ends" in cut
+    assert "average unknown" in cut
+    assert overall == "Verdict over 3 tests: INCOMPLETE\n"
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_table_shows_settings_in_which_rows_differ():
+    text = results_table(parse_results(NCCL_TEXT.replace("float     sum", "double    sum", 1).splitlines()))
+    assert "hosts, sum, PASS" in text
+    assert "     1 KiB double " in text
+    assert "     1 MiB  float " in text
+
+
+def test_table_shows_what_was_not_measured_as_such():
+    document = copy.deepcopy(NCCL[0])
+    document["rows"][0]["in_place"] = None
+    document["rows"][1]["out_of_place"]["time_us"] = None
+    for row in document["rows"]:
+        row["root"] = None
+    lines = results_table([document]).splitlines()
+    assert lines[5].split() == ["1", "KiB", "31.25", "0.03", "0.06", "0", "-", "-", "-", "-"]
+    assert lines[6].split()[:4] == ["1", "MiB", "-", "14.13"]
+    assert "root" not in results_markdown([document])
+
+
+def test_table_of_a_test_without_rows():
+    text = results_table(parse_results(NCCL_TEXT[: NCCL_TEXT.index("#       size")].splitlines()))
+    assert "out-of-place" not in text
+    assert "busbw: peak unknown, average unknown; no value was checked" in text
+
+
+def test_markdown():
+    lines = results_markdown(
+        [*NCCL, *CUT, {**CPU[0], "points": {"argv": ["a b", "-c"], "env": {"NCCL_ALGO": "Ring"}}}]
+    ).splitlines()
+    assert lines[:3] == ["# Benchmark report", "", "Verdict over 3 tests: **incomplete**"]
+    assert f"> **Not NCCL.** {CPU_NOTE} This goes for the tests whose tool is `cpu`." in lines
+    nccl = "| 1 | all_reduce | nccl-tests 2.17.6, NCCL 2.28.7 | 16 | 2 | 346.97 | 1 GiB | 124.44 | 0 | **pass** |"
+    assert nccl in lines
+    assert "| 1 GiB | 5802.4 | 185.05 | 346.97 | 0 | 5811.7 | 184.76 | 346.42 | 0 |" in lines
+    assert "| g2 | 8 | 8 x NVIDIA H100 80GB HBM3 |" in lines
+    assert "| argv | 'a b' -c |" in lines
+    assert "| NCCL_ALGO | Ring |" in lines
+    assert "### 2. all_reduce: warning `output-cut`" in lines
+    assert (
+        "- Cure: Read the end of the output and the error output: the program failed, or was ended, before it was done."
+        in lines
+    )
+
+
+def test_markdown_of_nothing_wrong():
+    text = results_markdown(NCCL)
+    assert "## Problems\n\nNone was found.\n" in text
+    assert "Not NCCL" not in text
+
+
+def test_names_from_machines_cannot_break_the_markdown():
+    text = results_markdown(parse_results(NCCL_TEXT.replace(" g2 ", " g|<b>[x](y)` ").splitlines()))
+    assert "| g\\|&lt;b>\\[x\\](y)\\` | 8 |" in text
+
+
+@pytest.mark.parametrize("documents", [None, "text", NCCL[0], [{"schema": "other/v1"}], [1]])
+def test_only_documents_are_taken(documents):
+    with pytest.raises(GpufabricError, match="a list of result documents is needed"):
+        check_documents(documents)

@@ -1,0 +1,436 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import REFERENCES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge, Topology, ceiling
+
+DOCS = pathlib.Path(__file__).parents[5] / "docs"
+G = 1 << 30
+
+
+def half(size, busbw, factor=1.875, wrong=0):
+    algbw = busbw / factor
+    return {"time_us": size / algbw / 1e3, "algbw": algbw, "busbw": busbw, "wrong": wrong}
+
+
+def document(curve=((8, 0.001), (G, 300.0), (8 * G, 370.0)), hosts=2, gpu="NVIDIA H100 80GB HBM3", wrong=0, **changes):
+    """The result of all_reduce with 8 ranks on a host; in-place is 10 GB/s faster but for the smallest size."""
+    rows = []
+    for size, busbw in curve:
+        out, into = half(size, busbw, wrong=wrong), half(size, busbw + 10 if size > 8 else busbw, wrong=wrong)
+        rows.append(
+            {
+                "size": size,
+                "count": 1,
+                "type": "float",
+                "redop": "sum",
+                "root": -1,
+                "out_of_place": out,
+                "in_place": into,
+            }
+        )
+    return {
+        "schema": "gpufabric.nccl/result/v1",
+        "tool": {"name": "nccl-tests", "version": "2.17.6", "nccl_version": "2.28.7"},
+        "collective": "all_reduce",
+        "complete": True,
+        "ranks": [
+            {"rank": rank, "host": f"g{rank // 8}", "device": rank % 8, "name": gpu} for rank in range(8 * hosts)
+        ],
+        "rows": rows,
+        "summary": {"avg_busbw": 226.7, "wrong": wrong, "checked": wrong is not None},
+        "points": {},
+        "env": {},
+        "host_count": hosts,
+        "rank_count": 8 * hosts,
+        "problems": [],
+        "verdict": "pass",
+        **changes,
+    }
+
+
+def judged(rule=None, tested=None, **options):
+    """The verdict of the document, and the entry of the only rule."""
+    thresholds = {"rules": [rule] if rule else [], **options.pop("thresholds", {})}
+    result = Judge(thresholds, **options).judge(tested or document())
+    wrong, *entries = result["verdicts"]
+    assert wrong["rule"] == "no wrong values" and wrong["passed"] is True
+    return result, entries[0] if entries else None
+
+
+@pytest.fixture
+def compiled():
+    """JMESPath's function compile, which is not on every node."""
+    return pytest.importorskip("jmespath").compile
+
+
+TOPOLOGY = {"nic_gbps": 400, "rails": 8}
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "limit", "percent"),
+    [
+        # The peak is that of the largest size.
+        ({"limit": 360}, 370, 360, 2.77778),
+        ({"limit": 380}, 370, 380, -2.63158),
+        ({"limit": 375, "metric": "in_place.busbw"}, 380, 375, 1.33333),
+        ({"limit": 385, "metric": "in_place.busbw"}, 380, 385, -1.2987),
+        ({"limit": 190, "metric": "out_of_place.algbw"}, 197.333, 190, 3.85965),
+        ({"limit": 200, "metric": "out_of_place.algbw"}, 197.333, 200, -1.33333),
+        ({"limit": 290, "size": "1G"}, 300, 290, 3.44828),
+        ({"limit": 310, "size": "1G"}, 300, 310, -3.22581),
+        ({"limit": 290, "max_bytes": "1G"}, 300, 290, 3.44828),
+        ({"limit": 310, "max_bytes": "1G"}, 300, 310, -3.22581),
+        ({"limit": 290, "min_bytes": "1G", "over": "each"}, 300, 290, 3.44828),
+        ({"limit": 360, "min_bytes": "1G", "over": "each"}, 300, 360, -16.6667),
+        # Less is better.
+        ({"limit": 20, "size": 8, "metric": "out_of_place.time_us"}, 15, 20, 33.3333),
+        ({"limit": 12, "size": 8, "metric": "out_of_place.time_us"}, 15, 12, -20),
+        ({"limit": 220, "metric": "avg_busbw"}, 226.7, 220, 3.04545),
+        ({"limit": 230, "metric": "avg_busbw"}, 226.7, 230, -1.43478),
+        ({"limit": 220, "metric": "avg_busbw", "max_bytes": "8G"}, 226.7, 220, 3.04545),
+        ({"ceiling_percent": 90}, 370, 360, 2.77778),
+        ({"ceiling_percent": 95}, 370, 380, -2.63158),
+        ({"ceiling_percent": 90, "metric": "out_of_place.algbw"}, 197.333, 192, 2.77778),
+    ],
+)
+def test_limits(rule, value, limit, percent):
+    result, entry = judged(rule, thresholds={"topology": TOPOLOGY})
+    assert (entry["value"], entry["limit"], entry["percent"]) == (value, limit, percent)
+    assert entry["passed"] is (percent > 0)
+    assert result["verdict"] == ("pass" if percent > 0 else "fail")
+    assert [problem["id"] for problem in result["problems"]] == ([] if percent > 0 else ["limit-missed"])
+
+
+def test_entry_says_where_the_limit_comes_from_and_by_how_much():
+    _result, entry = judged({"name": "network", "ceiling_percent": 95}, thresholds={"topology": TOPOLOGY})
+    source = "95 % of 400 GB/s: 400 Gb/s x 8 rails, all_reduce over 16 ranks on 2 hosts"
+    assert entry["source"] == source
+    assert entry["message"] == f"network: 370 GB/s at 8 GiB, 2.63 % below 380 GB/s ({source})"
+    assert (entry["min_bytes"], entry["max_bytes"], entry["size"]) == (8, 8 * G, 8 * G)
+    # Where each size is held against it, also up to the largest.
+    _result, entry = judged({"limit": 999, "min_bytes": "1G", "over": "each"})
+    assert (entry["min_bytes"], entry["max_bytes"], entry["size"]) == (G, 8 * G, G)
+
+
+def test_each_size_that_misses_is_named():
+    _result, entry = judged({"limit": 375, "min_bytes": "1G", "over": "each"})
+    assert entry["missed_sizes"] == [G, 8 * G] and entry["size"] == G
+    assert entry["message"].endswith("(the rule), and at 1 more sizes")
+
+
+@pytest.mark.parametrize(
+    ("rule", "tested", "applies"),
+    [
+        ({"collective": "all_reduce"}, {}, True),
+        ({"collective": ["all_gather", "alltoall"]}, {}, False),
+        ({"min_hosts": 2, "max_hosts": 4}, {}, True),
+        ({"min_hosts": 3}, {}, False),
+        ({"max_hosts": 1}, {}, False),
+        ({"min_ranks": 16}, {}, True),
+        ({"max_ranks": 15}, {}, False),
+        ({"gpu": "h100"}, {}, True),
+        ({"gpu": "H200"}, {}, False),
+        ({"gpu": "B200"}, {"gpu": "NVIDIA GB200"}, False),
+        ({"network": "ib"}, {}, True),
+        ({"network": "roce"}, {}, False),
+    ],
+)
+def test_rules_are_for_some_tests(rule, tested, applies):
+    thresholds = {"topology": {"network": "ib"}}
+    result, entry = judged({"limit": 1, **rule}, document(**tested), thresholds=thresholds)
+    assert (entry is not None, result["verdict"]) == ((True, "pass") if applies else (False, "unchecked"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ({"limit": 1, "size": "4G"}, "the test has no out-of-place busbw at 4 GiB"),
+        ({"ceiling_percent": 90}, "thresholds.topology.nic_gbps is not given"),
+        (
+            {"limit": 1, "metric": "avg_busbw", "min_bytes": "1G"},
+            "the average is not over sizes from 1 GiB alone",
+        ),
+    ],
+)
+def test_what_cannot_be_told_is_not_passed(rule, reason):
+    result, entry = judged(rule)
+    assert entry["passed"] is None and entry["message"].endswith(f"not checked, {reason}")
+    assert result["verdict"] == "unchecked"
+
+
+def test_wrong_values_fail_and_unchecked_is_not_0():
+    judge = Judge({"rules": [{"limit": 1}]})
+    problem = {"id": "wrong-values", "severity": "error"}
+    result = judge.judge(document(wrong=3, problems=[problem], verdict="fail"))
+    assert (result["verdict"], result["verdicts"][0]["passed"], result["verdicts"][0]["value"]) == ("fail", False, 3)
+    result = judge.judge(document(wrong=None, verdict="unchecked"))
+    assert (result["verdict"], result["verdicts"][0]["passed"], result["verdicts"][0]["value"]) == (
+        "unchecked",
+        None,
+        None,
+    )
+    # A limit that is missed fails even so, and what is not whole is not passed.
+    assert Judge({"rules": [{"limit": 999}]}).judge(document(wrong=None))["verdict"] == "fail"
+    assert judge.judge(document(complete=False, verdict="incomplete"))["verdict"] == "incomplete"
+
+
+GROWING = ((1 << 20, 10.0), (2 << 20, 20.0), (4 << 20, 30.0), (8 << 20, 40.0))
+
+
+@pytest.mark.parametrize(
+    ("curve", "value", "passed"),
+    [
+        (GROWING, 0, True),
+        ((*GROWING, (16 << 20, 38.5)), 3.75, True),
+        # Against the best so far, not the one before.
+        ((*GROWING, (16 << 20, 38.5), (32 << 20, 35.8)), 10.5, False),
+        # Where protocols change, small sizes may do what they want.
+        (((1 << 10, 5.0), (1 << 11, 1.0), *GROWING), 0, True),
+    ],
+)
+def test_dip(curve, value, passed):
+    result, entry = judged({"dip_percent": 5}, document(curve))
+    assert (entry["value"], entry["passed"], result["verdict"]) == (value, passed, "pass" if passed else "fail")
+    if not passed:
+        assert result["problems"][0]["id"] == "bandwidth-dip"
+        assert entry["message"].endswith(
+            ": a fall of 10.5 % to 35.8 GB/s at 32 MiB from 40 GB/s at 8 MiB, 110 % above the limit of 5 % (the rule)"
+        )
+        assert result["problems"][0]["evidence"] == "missed at 32 MiB"
+
+
+@pytest.mark.parametrize(("growth", "passed"), [(1.4, True), (3.0, False)])
+def test_cliff(growth, passed):
+    curve = [(8, 8 / 10e3), (16, 16 / 11e3), (32, 32 / (11e3 * growth)), (1 << 20, 1e-6)]
+    result, entry = judged({"cliff_factor": 2}, document([(size, 1.875 * algbw) for size, algbw in curve]))
+    assert (entry["value"], entry["size"], entry["passed"]) == (growth, 32, passed)
+    assert [problem["id"] for problem in result["problems"]] == ([] if passed else ["latency-cliff"])
+    side = "30 % below" if passed else "50 % above"
+    assert f" us at 32 B, {growth:g} times the " in entry["message"]
+    assert entry["message"].endswith(f" us at 16 B, {side} the limit of 2 times (the rule)")
+
+
+@pytest.mark.parametrize(
+    ("that", "passed", "told"),
+    [
+        ("rank_count == `16`", True, ""),
+        ("rank_count == `8`", False, "too few"),
+        ("max(rows[].in_place.busbw) > `375`", True, ""),
+        ("length(rows)", False, "too few (it gives 3, neither true nor false)"),
+        ("no_such", False, "too few (it gives null, neither true nor false)"),
+        ("max(no_such) > `1`", False, "too few (In function max()"),
+    ],
+)
+def test_assertions(that, passed, told, compiled):
+    assertions = [{"that": that, "msg": "too few", "name": "ranks"}]
+    result = Judge(assertions=assertions, compiled=compiled).judge(document())
+    entry = result["verdicts"][1]
+    assert (entry["passed"], result["verdict"]) == (passed, "pass" if passed else "fail")
+    assert entry["message"].startswith("ranks" if passed else told)
+
+
+def runs(*factors):
+    return [document([(size, busbw * factor) for size, busbw in ((8, 0.001), (G, 300.0))]) for factor in factors]
+
+
+@pytest.mark.parametrize(
+    ("factors", "percent", "slower", "passed"),
+    [
+        ((1.0, 1.01, 0.99, 1.005, 0.995), None, 0.97, True),
+        ((1.0, 1.01, 0.99, 1.005, 0.995), None, 0.7, False),
+        # One run that was disturbed does not widen what is noise.
+        ((1.0, 1.01, 0.99, 1.005, 0.3), None, 0.7, False),
+        # More noise, more tolerance.
+        ((1.0, 1.2, 0.8, 1.1, 0.9), None, 0.7, True),
+        # Of two runs the noise is not known.
+        ((1.0, 1.01), None, 0.1, None),
+        ((1.0, 1.01), 5, 0.97, True),
+        ((1.0, 1.01), 5, 0.9, False),
+    ],
+)
+def test_baseline(factors, percent, slower, passed):
+    baseline = make_baseline(runs(*factors))
+    result = Judge(baseline=baseline, baseline_percent=percent).judge(runs(slower)[0])
+    entries = result["verdicts"][1:]
+    assert [entry["metric"] for entry in entries] == ["out_of_place.time_us", "in_place.time_us"]
+    assert [entry["passed"] for entry in entries] == [passed, passed]
+    assert result["verdict"] == {True: "pass", False: "fail", None: "unchecked"}[passed]
+
+
+def test_baseline_of_other_machines_says_nothing():
+    result = Judge(baseline=make_baseline(runs(1, 1.01, 0.99))).judge(document(hosts=3))
+    assert result["verdict"] == "unchecked"
+    assert result["verdicts"][1]["message"].endswith("not checked, the baseline has no such out-of-place time_us")
+
+
+def test_rule_may_name_what_is_held_against_the_baseline():
+    rule = {"baseline_percent": 1, "metric": "out_of_place.busbw", "size": "1G", "name": "usual"}
+    baseline = make_baseline(runs(1.0, 1.001, 0.999))
+    for factor, passed in ((0.995, True), (0.9, False)):
+        entries = Judge({"rules": [rule]}, baseline=baseline).judge(runs(factor)[0])["verdicts"][1:]
+        assert [(entry["rule"], entry["passed"]) for entry in entries] == [("usual", passed)]
+        assert entries[0]["source"] == "the median of 3 runs in the baseline, 300, and 1 % tolerance"
+
+
+@pytest.mark.parametrize(
+    ("collective", "ranks", "hosts", "changes", "bus"),
+    [
+        # B = 400 GB/s a host.
+        ("all_reduce", 16, 2, {}, 400),
+        ("all_reduce", 16, 2, {"in_network_reduction": True}, 750),
+        ("all_gather", 96, 12, {}, 400),
+        ("reduce_scatter", 16, 2, {}, 400),
+        ("broadcast", 16, 2, {}, 400),
+        # 79.11 was measured on such machines.
+        ("alltoall", 16, 2, {}, 93.75),
+        # 47 and 48 were.
+        ("sendrecv", 16, 2, {}, 50),
+        ("all_reduce", 8, 1, {}, 450),
+        ("alltoall", 8, 1, {}, 450),
+        # 480 was measured.
+        ("all_reduce", 8, 1, {"in_network_reduction": True}, 700),
+        ("all_reduce", 72, 18, {"nvlink_hosts": 18, "nvlink_gbytes": 900}, 900),
+        ("hypercube", 16, 2, {}, None),
+        ("all_reduce", 1, 1, {}, None),
+        (None, 16, 2, {}, None),
+    ],
+)
+def test_ceiling(collective, ranks, hosts, changes, bus):
+    topology = Topology(**{"nic_gbps": 400, "rails": 8, "nvlink_gbytes": 450, **changes})
+    found = ceiling(topology, collective, ranks, hosts)[1]
+    assert found == (None if bus is None else pytest.approx(bus))
+
+
+def test_references_are_for_their_machines_only():
+    size = 16 * G
+    thresholds = {"reference": "nvcre-aws-h100"}
+    for busbw, hosts, verdict in ((450.0, 2, "pass"), (430.0, 2, "fail"), (430.0, 3, "unchecked")):
+        result = Judge(thresholds).judge(document([(size, busbw)], hosts=hosts))
+        assert result["verdict"] == verdict
+    source = Judge(thresholds).judge(document([(size, 450.0)]))["verdicts"][1]["source"]
+    assert "487.87 GB/s measured" in source and source.endswith("less 10 %")
+    # Those that accept machines have their tolerance in them.
+    entry = Judge({"reference": "oci-h100"}).judge(document([(size, 431.0)]))["verdicts"][1]
+    assert (entry["limit"], entry["value"], entry["passed"]) == (440, 441, True)
+    # Of several sizes the first is what they look at, and not the best.
+    entry = Judge({"reference": "oci-h100"}).judge(document([(8, 1.0), (G, 400.0), (size, 450.0)]))["verdicts"][1]
+    assert (entry["size"], entry["value"], entry["passed"]) == (G, 410, False)
+    # An average over other sizes is another thing.
+    for curve, passed in (([(2 * G, 300.0)], True), ([(8, 0.001), (2 * G, 300.0)], None)):
+        tested = document(curve, collective="all_gather")
+        assert Judge({"reference": "google-a3"}).judge(tested)["verdicts"][1]["passed"] is passed
+
+
+def test_rules_of_one_name_are_told_apart():
+    assertions = [{"that": "`true`", "name": "fast"}]
+    rules = [{"limit": 1, "name": "fast"}, {"limit": 2, "name": "fast"}]
+    judge = Judge({"rules": rules}, assertions=assertions, compiled=lambda that: type("True", (), {"search": bool})())
+    assert [entry["rule"] for entry in judge.judge(document())["verdicts"][1:]] == ["fast", "fast (2)", "fast (3)"]
+
+
+def test_what_was_judged_before_is_judged_anew():
+    first = Judge({"rules": [{"limit": 999}]}).judge(document(problems=[]))
+    assert first["verdict"] == "fail" and len(first["problems"]) == 1
+    again = Judge({"rules": [{"limit": 1}]}).judge(first)
+    assert again == Judge({"rules": [{"limit": 1}]}).judge(document()) and again["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: f"{reference.name}-{reference.collective}")
+def test_references_say_all_of_themselves(reference):
+    assert reference.kind in ("measured", "threshold") and reference.hosts > 0 and reference.value > 0
+    assert all((reference.source, reference.system, reference.definition, reference.gpu))
+    Judge({"reference": reference.name})
+    documented = (DOCS / "verdicts.md").read_text(encoding="utf-8")
+    row = (
+        f"| `{reference.name}` | {reference.system} | {reference.collective} | {reference.value:g} | {reference.kind}: "
+    )
+    assert row in documented
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({}, "thresholds.rules[0]: 'no limit' is not allowed; allowed: one of limit, "),
+        ({"limit": 1, "dip_percent": 1}, "thresholds.rules[0]: 'limit, dip_percent' "),
+        ({"limit": -1}, "thresholds.rules[0].limit: -1 "),
+        ({"limit": 0}, "thresholds.rules[0].limit: 0 is not allowed; allowed: a number above 0"),
+        ({"limit": True}, "thresholds.rules[0].limit: True "),
+        ({"limit": "fast"}, "thresholds.rules[0].limit: 'fast' "),
+        ({"limit": 1, "collective": "allreduce"}, "thresholds.rules[0].collective: 'allreduce' "),
+        ({"limit": 1, "metric": "busbw"}, "thresholds.rules[0].metric: 'busbw' "),
+        ({"limit": 1, "size": "1T"}, "thresholds.rules[0].size: '1T' "),
+        ({"limit": 1, "size": "1G", "max_bytes": "2G"}, "thresholds.rules[0].size: '1G' "),
+        ({"limit": 1, "min_bytes": "2G", "max_bytes": "1G"}, "thresholds.rules[0].min_bytes: '2G' "),
+        ({"limit": 1, "over": "mean"}, "thresholds.rules[0].over: 'mean' "),
+        ({"limit": 1, "metric": "in_place.time_us", "over": "peak"}, "thresholds.rules[0].over: 'peak' "),
+        ({"limit": 1, "min_hosts": 0}, "thresholds.rules[0].min_hosts: 0 "),
+        ({"limit": 1, "hosts": 2}, "thresholds.rules[0].hosts: 2 "),
+        ({"dip_percent": 1, "metric": "in_place.time_us"}, "thresholds.rules[0].metric: 'in_place.time_us' "),
+        ({"baseline_percent": 1}, "thresholds: "),
+    ],
+)
+def test_rules_are_checked(rule, message):
+    with pytest.raises(OptionError) as caught:
+        Judge({"rules": [rule]})
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"thresholds": {"rule": []}}, "thresholds.rule: "),
+        ({"thresholds": {"rules": {"limit": 1}}}, "thresholds.rules: "),
+        ({"thresholds": {"topology": {"nics": 8}}}, "thresholds.topology.nics: 8 "),
+        ({"thresholds": {"topology": {"rails": 0}}}, "thresholds.topology.rails: 0 "),
+        ({"thresholds": {"topology": {"in_network_reduction": "x"}}}, "thresholds.topology.in_network_reduction: 'x' "),
+        ({"thresholds": {"reference": "mine"}}, "thresholds.reference: 'mine' "),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(OptionError) as caught:
+        Judge(**options)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"assertions": [{"msg": "x"}]}, "assertions[0].that: None "),
+        ({"assertions": [{"that": "a ==", "msg": "x"}]}, "assertions[0].that: 'a ==' "),
+        ({"assertions": [{"that": "a", "message": "x"}]}, "assertions[0]: "),
+    ],
+)
+def test_assertions_are_checked(options, message, compiled):
+    with pytest.raises(OptionError) as caught:
+        Judge(compiled=compiled, **options)
+    assert str(caught.value).startswith(message)
+
+
+def test_the_example_can_be_applied(compiled):
+    text = (DOCS / "examples" / "acceptance.yml").read_text(encoding="utf-8")
+    example = pytest.importorskip("yaml").safe_load(text)
+    judge = Judge(example["report_thresholds"], assertions=example["report_assertions"], compiled=compiled)
+    curve = [(8, 0.001), *((1 << exponent, 5.0 * exponent) for exponent in range(20, 34))]
+    told = {entry["rule"]: entry["passed"] for entry in judge.judge(document(curve))["verdicts"]}
+    assert told == {
+        "no wrong values": True,
+        "Network": False,
+        "Latency": True,
+        "No dips": True,
+        "No cliffs": None,
+        "all GPUs": True,
+    }
+
+
+def test_assertions_need_a_library():
+    with pytest.raises(GpufabricError, match="assertions need the Python library jmespath"):
+        Judge(assertions=[{"that": "a"}])

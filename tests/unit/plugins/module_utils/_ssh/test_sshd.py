@@ -1,0 +1,214 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
+    Instance,
+    SshdSettings,
+    causes_in,
+    complaint,
+    config_values,
+    describe,
+    find_listener,
+    is_locked,
+    last_connection,
+    missing_privilege_separation_directory,
+    parse_version,
+    port_was_taken,
+    presented_keys,
+    render_config,
+)
+
+RUN_DIR = RunDir("nightly", "/run/gpufabric/nightly")
+
+
+def settings(**changes):
+    return SshdSettings(**{"address": "10.0.0.11", "user": "root", **changes})
+
+
+def test_config_lets_nobody_in_but_by_key():
+    lines = render_config(settings(), RUN_DIR, 48231, (9, 2)).splitlines()
+    assert {
+        "Port 48231",
+        "ListenAddress 10.0.0.11",
+        "HostKey /run/gpufabric/nightly/sshd/ssh_host_ed25519_key",
+        "AuthorizedKeysFile /run/gpufabric/nightly/sshd/authorized_keys",
+        "AllowUsers root",
+        "PermitRootLogin prohibit-password",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "UsePAM no",
+        "AcceptEnv LD_LIBRARY_PATH",
+    } <= set(lines)
+    assert [line for line in lines if line.startswith("ListenAddress")] == ["ListenAddress 10.0.0.11"]
+
+
+def test_options_of_the_user_take_the_place_of_others_since_sshd_takes_the_first_of_some_and_the_last_of_others():
+    options = {"LogLevel": "DEBUG", "maxstartups": "10:30:60"}
+    lines = render_config(settings(extra_options=options), RUN_DIR, 1, (9, 2)).splitlines()
+    assert lines[1:3] == ["LogLevel DEBUG", "maxstartups 10:30:60"]
+    assert [line for line in lines if line.lower().startswith(("loglevel", "maxstartups"))] == lines[1:3]
+    assert "LoginGraceTime 30" in lines
+
+
+def test_sessions_have_an_environment_of_their_own():
+    found = {"NCCL_SOCKET_IFNAME": "=net1,net2", "TEXT": "two words; $x # 'y'"}
+    (line,) = [
+        line for line in render_config(settings(environment=found), RUN_DIR, 1, (9, 2)).splitlines() if "SetEnv" in line
+    ]
+    assert line.endswith(
+        """TMPDIR=/run/gpufabric/nightly/tmp NCCL_SOCKET_IFNAME==net1,net2 "TEXT=two words; $x # 'y'\""""
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "option"),
+    [
+        ("A B", "x", "environment"),
+        ("TMPDIR", "/tmp", "environment"),
+        ("GPUFABRIC_SSHD", "x", "environment"),
+        ("A", "x\nPort 1", "environment.A"),
+        ("A", 'x" B="y', "environment.A"),
+        ("A", "x\\", "environment.A"),
+    ],
+)
+def test_refuses_an_environment_that_sshd_would_read_differently(name, value, option):
+    with pytest.raises(OptionError, match=f"^{option}: "):
+        settings(environment={name: value})
+
+
+@pytest.mark.parametrize(("version", "expected"), [((9, 7), False), ((9, 8), True), ((10, 0), True)])
+def test_penalties_are_off_where_sshd_knows_them(version, expected):
+    assert ("PerSourcePenalties no" in render_config(settings(), RUN_DIR, 1, version)) is expected
+
+
+def test_find_listener_takes_this_runs_and_no_other():
+    path = "/run/gpufabric/nightly/sshd/sshd_config"
+    commands = {
+        10: ("/usr/sbin/sshd", "-D", "-f", "/etc/ssh/sshd_config"),
+        20: (f"sshd: /usr/sbin/sshd -D -f {path}2 [listener] 0 of 1024-1024 startups",),
+        30: ("vi", path),
+        40: (f"sshd: /usr/sbin/sshd -D -f {path} -E x [listener] 0 of 1024-1024 startups",),
+        41: ("/usr/sbin/sshd", "-D", "-f", path, "-R"),
+        50: ("",),
+    }
+    processes = {pid: Process(pid, 40 if pid == 41 else 1, 0, command) for pid, command in commands.items()}
+    assert find_listener(processes, path, uid=0) == 40
+    assert find_listener(processes, path, uid=1000) is None
+    processes.pop(40)
+    assert find_listener(processes, path, uid=0) == 41
+
+
+def test_config_reads_back():
+    config = render_config(settings(host_key_types=("ed25519", "rsa")), RUN_DIR, 48231, (9, 2))
+    assert Instance(config, None).port == 48231
+    assert len(config_values(config, "HostKey")) == 2
+    assert Instance(None, None).port == 0
+    # A configuration that somebody spoiled.
+    assert Instance("Port x\n", None).port == Instance("Port 1\nPort 2\n", None).port == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({"port": -1}, "port"),
+        ({"port": 65536}, "port"),
+        ({"host_key_types": ()}, "host_key_types"),
+        ({"accept_env": ("A B",)}, "accept_env"),
+        ({"extra_options": {"permitrootlogin": "yes"}}, "extra_options"),
+        ({"extra_options": {"AcceptEnv": "*"}}, "extra_options"),
+        ({"extra_options": {"Bad Keyword": "x"}}, "extra_options"),
+        ({"extra_options": {"Banner": "x\nPermitRootLogin yes"}}, "extra_options.Banner"),
+        ({"extra_options": {"Banner": ""}}, "extra_options.Banner"),
+    ],
+)
+def test_refuses(changes, option):
+    with pytest.raises(OptionError) as error:
+        settings(**changes)
+    assert str(error.value).startswith(f"{option}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("OpenSSH_9.2p1 Debian-2+deb12u5, OpenSSL 3.0.15 3 Sep 2024", (9, 2)),
+        ("unknown option -- V\nOpenSSH_8.0p1, OpenSSL 1.1.1k  FIPS 25 Mar 2021\nusage: sshd", (8, 0)),
+        ("OpenSSH_10.0p2 Debian-7, OpenSSL 3.5.1", (10, 0)),
+        ("dropbear", (0, 0)),
+    ],
+)
+def test_parse_version(text, expected):
+    assert parse_version(text) == expected
+
+
+LOG = """\
+Connection from 10.0.0.1 port 1 on 10.0.0.2 port 2 rdomain ""
+User root not allowed because account is locked
+Connection from 10.0.0.1 port 3 on 10.0.0.2 port 2 rdomain ""
+fatal: Access denied for user root by PAM account configuration [preauth]
+"""
+
+
+def test_what_was_mended_since_is_not_told():
+    assert [problem.id for problem in causes_in(last_connection(LOG))] == ["pam-refused"]
+    assert [problem.id for problem in causes_in(LOG)] == ["account-locked", "pam-refused"]
+    assert causes_in(last_connection(LOG))[0].evidence == (
+        "sshd.log:4: fatal: Access denied for user root by PAM account configuration [preauth]"
+    )
+    # A client that only looked, and an sshd that ends before it has said who comes.
+    looked = "kex_exchange_identification: Connection closed by remote host\nConnection closed by 10.0.0.1 port 1\n"
+    assert causes_in(last_connection(looked)) == []
+    (missing,) = causes_in(last_connection(f"{looked}Missing privilege separation directory: /run/sshd\n"))
+    assert missing.id == "sshd-run-directory" and "/run/sshd" in missing.cause
+
+
+def test_what_sshd_says():
+    assert (
+        missing_privilege_separation_directory("Missing privilege separation directory: /run/sshd\r\n") == "/run/sshd"
+    )
+    assert missing_privilege_separation_directory("fine") is None
+    assert port_was_taken("error: Bind to port 22 on 0.0.0.0 failed: Address already in use.")
+    assert not port_was_taken("error: Bind to port 22 on 0.0.0.0 failed: Permission denied.")
+
+
+@pytest.mark.parametrize(
+    ("stderr", "expected"),
+    [
+        (
+            "/c: line 2: Bad configuration option: X\r\n/c: terminating, 1 bad configuration options\r\n",
+            "Bad configuration option: X",
+        ),
+        ('/c line 2: unsupported option "maybe".\r\n', 'unsupported option "maybe"'),
+        (
+            "Unable to load host key: /k\nsshd: no hostkeys available -- exiting.\n",
+            "sshd: no hostkeys available -- exiting",
+        ),
+        ("", "no reason given"),
+    ],
+)
+def test_complaint(stderr, expected):
+    assert complaint(stderr, "/c") == expected
+
+
+def test_presented_keys():
+    scan = "# 127.0.0.1:4022 SSH-2.0-OpenSSH_9.2p1\n[127.0.0.1]:4022 ssh-ed25519 AAAA\n"
+    assert presented_keys(scan) == {"ssh-ed25519 AAAA"}
+    assert presented_keys("") == set()
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"), [("!", True), ("!$6$hash", True), ("*", False), ("$6$hash", False), ("", False)]
+)
+def test_is_locked(field, expected):
+    assert is_locked(f"daemon:!:1::::::\nroot:{field}:19000:0:99999:7:::\n", "root") is expected
+
+
+def test_describe_shows_whether_it_runs():
+    assert describe(None, False) == ""
+    assert describe("Port 1\n", True) != describe("Port 1\n", False)

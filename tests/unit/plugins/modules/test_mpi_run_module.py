@@ -1,0 +1,76 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.modules import mpi_run
+
+POINT = {"argv": ["true"]}
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """Stand-ins of programs that are asked for their version or not at all: this machine need not have them."""
+    for path, text in (("mpi/bin/mpirun", "mpirun (Open MPI) 4.1.4"), ("bin/ssh", "")):
+        program = tmp_path / path
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\necho '{text}'\n", encoding="utf-8")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=os.pathsep)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"points": []}, "points: [] is not allowed; allowed: at least one point"),
+        (
+            {"points": [POINT, {"argv": []}]},
+            "points[1].argv: [] is not allowed; allowed: a program and its arguments",
+        ),
+        (
+            {"points": [{**POINT, "timeout": 0}]},
+            "points[0].timeout: 0.0 is not allowed; allowed: more than 0 seconds",
+        ),
+        (
+            {"points": [{**POINT, "env": {"A B": 1}}]},
+            "points[0].env: {'A B': '1'} is not allowed; allowed: names of environment variables, and values of one line",
+        ),
+        ({"timeout": -1}, "timeout: -1.0 is not allowed; allowed: more than 0 seconds"),
+        (
+            {"hostfile": "/nosuch"},
+            "hostfile: '/nosuch' is not allowed; allowed: a hostfile on this node, such as mpi_hostfile writes",
+        ),
+        ({"ranks_per_node": 0}, "ranks_per_node: 0 is not allowed; allowed: 1 or more"),
+        (
+            {"mpi_prefix": "/nosuch"},
+            "mpi_prefix: '/nosuch' is not allowed; allowed: a directory with bin/mpirun in it",
+        ),
+        (
+            {"control_interface": "eth0 net1"},
+            "control_interface: 'eth0 net1' is not allowed; allowed: the name of an interface, or an IPv4 subnet"
+            " such as 10.0.0.0/24; several with commas between",
+        ),
+        (
+            {"mca": {"a b": 1}},
+            "mca: {'a b': '1'} is not allowed; allowed: names of MCA parameters, and values of one line",
+        ),
+        (
+            {"run_id": "a/b"},
+            "run_id: 'a/b' is not allowed; allowed: 1 to 63 letters, digits, dots, underscores and dashes,"
+            " beginning with a letter or digit",
+        ),
+        (
+            {"run_dir": "/etc/passwd/run"},
+            "run_dir: /etc/passwd/run cannot be made, because /etc/passwd is not a directory that {user} may write;"
+            " set run_dir to a path below one that is",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(refuse, programs, tmp_path, options, message):
+    (tmp_path / "hostfile").write_text("127.0.0.1\n", encoding="utf-8")
+    places = {"run_dir": "{tmp}/run", "hostfile": "{tmp}/hostfile", "mpi_prefix": "{tmp}/mpi"}
+    refuse(mpi_run, {"run_id": "bad", "points": [POINT], **places, **options}, message)

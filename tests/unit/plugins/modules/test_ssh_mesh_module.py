@@ -1,0 +1,68 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.modules import ssh_mesh
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG7IVmFHXHTbvoHfMy49RxBRRWlqy8QPTnj4I6J"
+PEER = {"address": "10.66.0.1", "port": 2200, "user": "root", "host_public_keys": [KEY], "client_public_key": KEY}
+PUBLIC_KEY = "is not allowed; allowed: a public key as 'TYPE BASE64'"
+SOURCES = "is not allowed; allowed: a list of addresses and subnets, such as 10.0.0.0/24"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"peers": []}, "peers: [] is not allowed; allowed: at least one peer, as sshd_instance returns it"),
+        (
+            {"peers": [{"address": "10.66.0.1"}]},
+            "peers[0]: ['address'] is not allowed; allowed: a peer as sshd_instance returns it; port is missing",
+        ),
+        (
+            {"peers": [PEER, {**PEER, "address": "g2"}]},
+            "peers[1].address: 'g2' is not allowed; allowed: a numeric IPv4 or IPv6 address, such as 10.0.0.1",
+        ),
+        (
+            {"peers": [PEER, PEER]},
+            "peers[1].address: '10.66.0.1' is not allowed; allowed: each address once; peers[0] has it too",
+        ),
+        ({"peers": [{**PEER, "port": 0}]}, "peers[0].port: 0 is not allowed; allowed: 1 to 65535"),
+        ({"peers": [{**PEER, "port": 65536}]}, "peers[0].port: 65536 is not allowed; allowed: 1 to 65535"),
+        (
+            {"peers": [{**PEER, "user": "a b"}]},
+            "peers[0].user: 'a b' is not allowed; allowed: a name of letters, digits, dots, underscores and dashes",
+        ),
+        (
+            {"peers": [{**PEER, "host_public_keys": []}]},
+            "peers[0].host_public_keys: [] is not allowed; allowed: a list of at least one public key",
+        ),
+        (
+            {"peers": [{**PEER, "host_public_keys": [f"{KEY}\nx"]}]},
+            f"peers[0].host_public_keys: '{KEY}\\nx' {PUBLIC_KEY}",
+        ),
+        ({"peers": [{**PEER, "client_public_key": 5}]}, f"peers[0].client_public_key: 5 {PUBLIC_KEY}"),
+        ({"peers": [{**PEER, "client_public_key": ""}]}, f"peers[0].client_public_key: '' {PUBLIC_KEY}"),
+        ({"peers": [{**PEER, "sources": ["10.0.0.1/8"]}]}, f"peers[0].sources: '10.0.0.1/8' {SOURCES}"),
+        ({"peers": [{**PEER, "sources": "10.0.0.1"}]}, f"peers[0].sources: '10.0.0.1' {SOURCES}"),
+        (
+            {"send_env": ["A=B"]},
+            "send_env: 'A=B' is not allowed; allowed: names of environment variables, with * and ? as wildcards",
+        ),
+        ({"connect_timeout": 0}, "connect_timeout: 0 is not allowed; allowed: 1 to 3600 seconds"),
+        (
+            {"run_id": "a/b"},
+            "run_id: 'a/b' is not allowed; allowed: 1 to 63 letters, digits, dots, underscores and dashes,"
+            " beginning with a letter or digit",
+        ),
+        (
+            {"run_dir": "/etc/passwd/run"},
+            "run_dir: /etc/passwd/run cannot be made, because /etc/passwd is not a directory that {user} may write;"
+            " set run_dir to a path below one that is",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(refuse, options, message):
+    refuse(ssh_mesh, {"run_id": "bad", "run_dir": "{tmp}/run", "peers": [PEER], **options}, message)

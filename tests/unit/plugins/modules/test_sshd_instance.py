@@ -1,0 +1,96 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.modules import sshd_instance
+
+RUN_ID = (
+    "is not allowed; allowed: 1 to 63 letters, digits, dots, underscores and dashes, beginning with a letter or digit"
+)
+PORT = "is not allowed; allowed: 0 (the operating system chooses), or 1 to 65535"
+PROGRAM = "is not allowed; allowed: the absolute path of a program"
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs(tmp_path):
+    """Ends what is started where the module takes what it should refuse."""
+    yield
+    for file in tmp_path.rglob("sshd.pid"):
+        os.kill(int(file.read_text(encoding="ascii")), signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"port": 70000}, f"port: 70000 {PORT}"),
+        ({"port": -1}, f"port: -1 {PORT}"),
+        (
+            {"interface": "nosuch7"},
+            "interface: 'nosuch7' is not allowed; allowed: an interface of this node that has an address:"
+            " {interfaces_with_address}",
+        ),
+        (
+            {"address": "g1"},
+            "address: 'g1' is not allowed; allowed: a numeric IPv4 or IPv6 address, such as 10.0.0.1",
+        ),
+        (
+            {"address": "240.0.0.1"},
+            "address: '240.0.0.1' is not allowed; allowed: an address of this node: {addresses}",
+        ),
+        (
+            {"subnet": "10.66.0.0"},
+            "subnet: '10.66.0.0' is not allowed; allowed: a subnet with its prefix length, such as 10.0.0.0/24",
+        ),
+        (
+            {"subnet": "240.0.0.0/24"},
+            "subnet: '240.0.0.0/24' is not allowed; allowed: a subnet that this node has an address in: {addresses}",
+        ),
+        ({"run_id": "a/b"}, f"run_id: 'a/b' {RUN_ID}"),
+        ({"run_id": ".."}, f"run_id: '..' {RUN_ID}"),
+        (
+            {"run_dir": "/etc/passwd/run"},
+            "run_dir: /etc/passwd/run cannot be made, because /etc/passwd is not a directory that {user} may write;"
+            " set run_dir to a path below one that is",
+        ),
+        (
+            {"run_dir": "/run/with blank"},
+            "run_dir: '/run/with blank' is not allowed; allowed: an absolute path of letters, digits and ._+- below /",
+        ),
+        (
+            # As /tmp is.
+            {"run_dir": "{public}"},
+            "run_dir: {public} is not a directory that only {user} may write (owner uid {uid}, mode 0777);"
+            " remove it or set run_dir",
+        ),
+        (
+            {"accept_env": ["LD PATH"]},
+            "accept_env: 'LD PATH' is not allowed; allowed: names of environment variables, with * and ? as wildcards",
+        ),
+        (
+            {"host_key_types": []},
+            "host_key_types: [] is not allowed; allowed: at least one of ed25519, ecdsa, rsa",
+        ),
+        ({"sshd_path": "sbin/sshd"}, f"sshd_path: 'sbin/sshd' {PROGRAM}"),
+        ({"sshd_path": "/etc/passwd"}, f"sshd_path: '/etc/passwd' {PROGRAM}"),
+        (
+            {"extra_options": {"permitRootLogin": "yes"}},
+            "extra_options: 'permitRootLogin' is not allowed;"
+            " allowed: keywords of sshd_config that the module does not set itself",
+        ),
+        (
+            {"extra_options": {"Banner": "a\nb"}},
+            "extra_options.Banner: 'a\\nb' is not allowed; allowed: one line of printable characters",
+        ),
+        ({"timeout": 0}, "timeout: 0 is not allowed; allowed: 1 or more seconds"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(refuse, options, message):
+    # Which address this machine has is no matter.
+    where = {} if {"interface", "subnet"} & set(options) else {"address": "127.0.0.1"}
+    refuse(sshd_instance, {"run_id": "bad", "run_dir": "{tmp}/run", **where, **options}, message)

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether each option of a role is used for real by some test: an integration test, a scenario of molecule or a script."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).parents[2]
+REAL = ("tests/integration", "molecule", "scripts")
+
+#: Options that no test sets, by the reason.
+EXCEPTIONS = {
+    "it is a field of the manifest of a pod, and no test has used it in a cluster yet": {
+        *("worker_pods_affinity", "worker_pods_annotations", "worker_pods_capabilities", "worker_pods_container"),
+        *("worker_pods_env", "worker_pods_host_network", "worker_pods_image_pull_secrets", "worker_pods_labels"),
+        *("worker_pods_networks", "worker_pods_tolerations"),
+    },
+    "it is a field of the manifest of an MPIJob, and no test has used it in a cluster yet": {
+        *("mpijob_affinity", "mpijob_annotations", "mpijob_clean_pod_policy", "mpijob_cluster_domain"),
+        *("mpijob_gpu_resource", "mpijob_host_network", "mpijob_image_pull_secrets", "mpijob_labels"),
+        *("mpijob_launcher_creation_policy", "mpijob_node_selector", "mpijob_pod_spec", "mpijob_python_interpreter"),
+        *("mpijob_resources", "mpijob_rewrite_fqdn", "mpijob_timeout", "mpijob_tolerations", "mpijob_ttl"),
+        "mpijob_worker_mode",
+    },
+    "the role isolate sets it, which tests run": {"key_exchange_hosts", "nccl_benchmark_group"},
+    "the roles preflight and nccl_benchmark set it, which tests run": {"preflight_ignore_errors"},
+    "the roles report, preflight and isolate set it to remove their files, which tests run": {"report_remove"},
+    "the playbook mpijob sets it, which tests run": {"nccl_benchmark_launcher_apart"},
+    "it chooses between the marks of nodes of Kubernetes, which unit tests do": {"isolate_mark_verdicts"},
+    "it says which racks a bad link joins, which unit tests do": {"isolate_domains"},
+}
+
+
+def options_of(specs: pathlib.Path) -> set[str]:
+    """The names of the options of all entry points of a role."""
+    entry_points = yaml.safe_load(specs.read_text())["argument_specs"].values()
+    return {name for entry_point in entry_points for name in entry_point.get("options", {})}
+
+
+@pytest.fixture(scope="module")
+def named() -> set[str]:
+    """All words of what runs for real."""
+    files = [path for place in REAL for path in (ROOT / place).rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    return {word for path in files for word in re.findall(r"\w+", path.read_text(errors="replace"))}
+
+
+@pytest.mark.parametrize("specs", sorted(ROOT.glob("roles/*/meta/argument_specs.yml")), ids=lambda path: path.parts[-3])
+def test_each_option_of_a_role_is_named_by_a_test(specs, named):
+    assert options_of(specs) - named - set().union(*EXCEPTIONS.values()) == set()
+
+
+def test_exceptions_are_options_that_no_test_names(named):
+    known = set().union(*map(options_of, ROOT.glob("roles/*/meta/argument_specs.yml")))
+    for names in EXCEPTIONS.values():
+        assert names - known == set() and names & named == set()
