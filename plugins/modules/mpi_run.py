@@ -128,7 +128,7 @@ options:
       - The variables of a point are always forwarded.
     type: list
     elements: str
-    default: [LD_LIBRARY_PATH, PATH, NCCL_*]
+    default: [LD_LIBRARY_PATH, PATH, NCCL_*, RCCL_*, CUDA_*, HSA_*, FI_*, UCX_*, SHARP_*]
   mca:
     description:
       - MCA parameters, which override those that the module sets.

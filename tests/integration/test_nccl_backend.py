@@ -38,8 +38,20 @@ done
 PROGRAM = """\
 #!/bin/bash
 name=${0##*/}
-echo "$name $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_LOCAL_RANK ${CUDA_VISIBLE_DEVICES:--} $0 $*" >>/tmp/calls
+echo "$name $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_LOCAL_RANK ${CUDA_VISIBLE_DEVICES:--} ${FI_PROVIDER:--} $0 $*" >>/tmp/calls
 exec /usr/bin/python3 /opt/cpu_perf.py "${name%_perf}" "$@"
+"""
+
+#: The same for a process with two GPUs: nccl-tests says so and lists each of them as a rank.
+WITH_TWO_GPUS = """\
+#!/bin/bash
+name=${0##*/}
+echo "$name $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_LOCAL_RANK ${CUDA_VISIBLE_DEVICES:--} ${FI_PROVIDER:--} $0 $*" >>/tmp/calls
+/usr/bin/python3 /opt/cpu_perf.py "${name%_perf_mpi}" "${@/#2/1}" | awk '
+  /nThread 1 nGpus 1/ { sub("nGpus 1", "nGpus 2") }
+  /^# +Rank/ { rank = $3; $3 = 2 * rank; print; $3 = 2 * rank + 1 }
+  { print; fflush() }'
+exit "${PIPESTATUS[0]}"
 """
 
 
@@ -50,6 +62,7 @@ class Call(t.NamedTuple):
     rank: int
     local_rank: int
     devices: str
+    provider: str
     path: str
     arguments: list[str]
 
@@ -71,7 +84,9 @@ class Machines:
         for node in self.nodes.names:
             lines = self.nodes.shell(node, f"cat {CALLS}", check=False).stdout.splitlines()
             rows = [line.split() for line in lines]
-            found[node] = sorted(Call(row[0], int(row[1]), int(row[2]), row[3], row[4], row[5:]) for row in rows)
+            found[node] = sorted(
+                Call(row[0], int(row[1]), int(row[2]), row[3], row[4], row[5], row[6:]) for row in rows
+            )
         return found
 
     def benchmark(self, report_dir: pathlib.Path, **variables: t.Any) -> Played:
@@ -85,7 +100,7 @@ class Machines:
 
 @pytest.fixture(scope="module")
 def machines(make_nodes: t.Callable[[int], Nodes]) -> Machines:
-    machines = Machines(make_nodes(2), {"g1": 2, "g2": 3})
+    machines = Machines(make_nodes(2), {"g1": 2, "g2": 2})
     cpu_program = (ROOT / "roles/nccl_benchmark/files/cpu_perf.py").read_text()
     for node, count in machines.gpus.items():
         machines.write(node, "/opt/gpus", f"{count}\n")
@@ -109,14 +124,14 @@ def problems_of(played: Played) -> list[tuple[str, str]]:
 def test_programs_over_all_gpus(machines, tmp_path):
     variables = {
         "nccl_benchmark_collectives": COLLECTIVES,
-        "nccl_benchmark_env": {"CUDA_VISIBLE_DEVICES": "0,1,2"},
+        "nccl_benchmark_env": {"CUDA_VISIBLE_DEVICES": "0,1"},
         "nccl_benchmark_iterations": 4,
         "nccl_benchmark_extra_args": ["-z", "1"],
         "preflight_level": "full",
     }
     played = machines.benchmark(tmp_path, **variables)
     assert played.returncode == 0, played.output
-    assert "Backend nccl: GPUs and nccl-tests are on all workers. 5 ranks on 2 hosts" in played.output
+    assert "Backend nccl: GPUs and nccl-tests are on all workers. 4 ranks on 2 hosts" in played.output
 
     arguments = ["-b", "8", "-e", "1K", "-f", "8", "-g", "1", "-n", "4", "-w", "1", "-c", "1", "-z", "1"]
     calls = machines.calls()
@@ -126,9 +141,9 @@ def test_programs_over_all_gpus(machines, tmp_path):
             # By its local rank, a program of nccl-tests takes a GPU.
             assert [call.local_rank for call in own] == list(range(count)), own
             paths = {(call.path, call.devices, *call.arguments) for call in own}
-            assert paths == {(f"{BUILD}/{collective}_perf", "0,1,2", *arguments)}
+            assert paths == {(f"{BUILD}/{collective}_perf", "0,1", *arguments)}
     ranks = sorted(call.rank for own in calls.values() for call in own)
-    assert ranks == sorted([*range(5)] * len(COLLECTIVES))
+    assert ranks == sorted([*range(4)] * len(COLLECTIVES))
 
     documents = documents_of(tmp_path)
     assert [document["collective"] for document in documents] == COLLECTIVES
@@ -151,12 +166,7 @@ def test_a_worker_that_lacks_something_is_named_before_anything_is_changed(machi
     lose, restore = (command.format(build=BUILD) for command in commands)
     machines.nodes.shell("g2", lose)
     try:
-        played = machines.benchmark(
-            tmp_path,
-            gpufabric_run_id="lacking",
-            nccl_benchmark_backend="nccl",
-            nccl_benchmark_collectives=COLLECTIVES,
-        )
+        played = machines.benchmark(tmp_path, gpufabric_run_id="lacking", nccl_benchmark_collectives=COLLECTIVES)
     finally:
         machines.nodes.shell("g2", restore)
     assert played.returncode == 2
@@ -165,18 +175,45 @@ def test_a_worker_that_lacks_something_is_named_before_anything_is_changed(machi
     assert [task for task in played.changed() if not task.startswith("localhost")] == []
 
 
-@pytest.mark.slow
-def test_auto_without_a_gpu_on_one_worker(machines, tmp_path):
-    machines.nodes.shell("g2", "mv /usr/bin/nvidia-smi /opt")
-    try:
-        played = machines.benchmark(tmp_path)
-    finally:
-        machines.nodes.shell("g2", "mv /opt/nvidia-smi /usr/bin")
+def test_processes_that_use_several_gpus(machines, tmp_path):
+    tried = "/opt/several"
+    for node in machines.nodes.names:
+        machines.write(node, f"{tried}/all_reduce_perf_mpi", WITH_TWO_GPUS)
+        # Built without MPI, as images of NVIDIA have it beside the other.
+        machines.write(node, f"{tried}/all_reduce_perf", "#!/bin/bash\nexit 3\n")
+    played = machines.benchmark(
+        tmp_path,
+        nccl_benchmark_dir=tried,
+        nccl_benchmark_ranks_per_node=1,
+        nccl_benchmark_gpus_per_rank=2,
+        nccl_benchmark_threads_per_rank=1,
+        gpufabric_environment={"FI_PROVIDER": "tcp", "CUDA_VISIBLE_DEVICES": "GPU-1f"},
+    )
     assert played.returncode == 0, played.output
-    assert "Backend cpu: no GPU on g2. 2 ranks on 2 hosts" in played.output
-    assert machines.calls() == {"g1": [], "g2": []}
+    assert "2 ranks on 2 hosts" in played.output
+    for (call,) in machines.calls().values():
+        assert call.program == "all_reduce_perf_mpi" and call.arguments[6:9] == ["-g", "2", "-n"]
+        # What is set for the play is the same for all ranks, but for what names the GPUs of one node.
+        assert call.provider == "tcp"
+    assert machines.calls()["g2"][0].devices == "-"
     (document,) = documents_of(tmp_path)
-    assert document["verdict"] == "pass" and document["rank_count"] == 2
+    assert document["verdict"] == "pass" and document["problems"] == []
+    assert collections.Counter(rank["host"] for rank in document["ranks"]) == {"g1": 2, "g2": 2}
+
+
+@pytest.mark.slow
+def test_uneven_gpus(machines, tmp_path):
+    machines.write("g2", "/opt/gpus", "3\n")
+    try:
+        refused = machines.benchmark(tmp_path / "refused")
+        played = machines.benchmark(tmp_path / "allowed", nccl_benchmark_allow_uneven_gpus=True)
+    finally:
+        machines.write("g2", "/opt/gpus", "2\n")
+    assert refused.returncode == 2
+    assert problems_of(refused) == [("gpus-differ", "g1")]
+    assert played.returncode == 0, played.output
+    (document,) = documents_of(tmp_path / "allowed")
+    assert collections.Counter(rank["host"] for rank in document["ranks"]) == {"g1": 2, "g2": 3}
 
 
 @pytest.mark.slow

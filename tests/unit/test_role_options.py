@@ -34,6 +34,7 @@ EXCEPTIONS = {
     "the roles report, preflight and isolate set it to remove their files, which tests run": {"report_remove"},
     "the playbook mpijob sets it, which tests run": {"nccl_benchmark_launcher_apart"},
     "it chooses between the marks of nodes of Kubernetes, which unit tests do": {"isolate_mark_verdicts"},
+    "it goes to a check that the role nccl_benchmark makes too, which tests run": {"isolate_allow_uneven_gpus"},
     "it says which racks a bad link joins, which unit tests do": {"isolate_domains"},
 }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import ipaddress
 import posixpath
+import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import combine_with_checks, problem
@@ -21,9 +22,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     RESULT_SCHEMA,
     add_problems,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
+#: Of nccl-tests, and alltoallv of rccl-tests.
 COLLECTIVES = (
     "all_reduce",
     "all_gather",
@@ -34,7 +35,15 @@ COLLECTIVES = (
     "sendrecv",
     "gather",
     "scatter",
+    "hypercube",
+    "alltoallv",
 )
+#: What the CPU program does not have, of those.
+_NOT_BY_CPU = ("hypercube", "alltoallv")
+
+#: The option of a program that a variable of the role sets, in all its forms.
+_OWN_OPTION = re.compile(r"-(?P<short>[gt])|--(?P<long>ng|nt)")
+_OWN_VARIABLES = {"g": "gpus_per_rank", "ng": "gpus_per_rank", "t": "threads_per_rank", "nt": "threads_per_rank"}
 
 Node = t.Mapping[str, t.Any]
 
@@ -62,6 +71,8 @@ _LEAST = {
     "iterations": 1,
     "warmup_iterations": 0,
     "ranks_per_node": 1,
+    "gpus_per_rank": 1,
+    "threads_per_rank": 1,
     "timeout": 1,
     "startup_timeout": 1,
     "silence_timeout": 0,
@@ -86,6 +97,18 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
     for name, least in _LEAST.items():
         if settings.get(name) is not None and int(settings[name]) < least:
             raise OptionError(f"nccl_benchmark_{name}", settings[name], f"{least} or more")
+    for word in settings["extra_args"]:
+        own = _OWN_OPTION.match(str(word))
+        if own:
+            variable = _OWN_VARIABLES[own["short"] or own["long"]]
+            raise OptionError(
+                "nccl_benchmark_extra_args", word, f"options other than that of nccl_benchmark_{variable}"
+            )
+
+
+def devices_per_rank(settings: t.Mapping[str, t.Any]) -> int:
+    """How many GPUs a process uses: each of its threads has ``gpus_per_rank``."""
+    return int(settings.get("gpus_per_rank") or 1) * int(settings.get("threads_per_rank") or 1)
 
 
 def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
@@ -94,7 +117,8 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
         "-b": settings["min_bytes"],
         "-e": settings["max_bytes"],
         "-f": settings["step_factor"],
-        "-g": 1,
+        "-g": settings.get("gpus_per_rank") or 1,
+        "-t": settings["threads_per_rank"] if int(settings.get("threads_per_rank") or 1) > 1 else None,
         "-n": settings["iterations"],
         "-w": settings["warmup_iterations"],
         "-c": int(settings["check"]),
@@ -108,30 +132,44 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
 def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequence[str]) -> tuple[str, str]:
     """The backend, ``nccl`` or ``cpu``, and the reason for it in words.
 
-    ``nodes``: what mpi_node_info found, by host. Raises ProblemError where the wanted one cannot be had.
+    ``nodes``: what mpi_node_info found, by host. ``auto`` is ``cpu`` only where no node has a GPU: one that has lost its
+    GPUs is what is looked for. Raises ProblemError, which names the hosts that lack GPUs or programs.
     """
+    if wanted == "cpu":
+        return "cpu", "as nccl_benchmark_backend says"
     without_gpu = [host for host, node in nodes.items() if node["gpus"]["count"] == 0]
-    without_program = [host for host, node in nodes.items() if _missing_programs(node, collectives)]
-    lacks = []
-    if without_gpu:
-        lacks.append(f"no GPU on {_names(without_gpu, len(nodes))}")
-    if without_program:
-        programs = ", ".join(_missing_programs(nodes[without_program[0]], collectives))
-        lacks.append(f"no {programs} on {_names(without_program, len(nodes))}")
-    if wanted == "nccl" and lacks:
+    if wanted == "auto" and len(without_gpu) == len(nodes):
+        return "cpu", "no GPU on any worker"
+    without_program = {
+        host: missing for host in nodes if (missing := _missing_programs(nodes[host], nodes, collectives))
+    }
+    if without_gpu or without_program:
         raise ProblemError(
             *(problem("gpus-missing", host, count=0) for host in without_gpu),
+            *(problem("benchmark-missing", host, programs=", ".join(names)) for host, names in without_program.items()),
+        )
+    return "nccl", "as nccl_benchmark_backend says" if wanted == "nccl" else "GPUs and nccl-tests are on all workers"
+
+
+def check_gpus(nodes: t.Mapping[str, Node]) -> None:
+    """Raise ProblemError where nodes differ in number or model of their GPUs; it names those that are not as most are."""
+    kinds = {host: (node["gpus"]["count"], tuple(node["gpus"]["names"])) for host, node in nodes.items()}
+    counted = collections.Counter(kinds.values())
+    # Of two kinds that are as frequent, the one with fewer GPUs has lost some.
+    usual = max(counted, key=lambda kind: (counted[kind], kind[0]))
+    odd = {host: kind for host, kind in kinds.items() if kind != usual}
+    if odd:
+        raise ProblemError(
             *(
-                problem("benchmark-missing", host, programs=", ".join(_missing_programs(nodes[host], collectives)))
-                for host in without_program
-            ),
+                problem("gpus-differ", host, here=_gpus_text(kind), usual=_gpus_text(usual), hosts=counted[usual])
+                for host, kind in odd.items()
+            )
         )
-    if wanted == "nccl" or (wanted == "auto" and not lacks):
-        return (
-            "nccl",
-            "GPUs and nccl-tests are on all workers" if wanted == "auto" else "as nccl_benchmark_backend says",
-        )
-    return "cpu", " and ".join(lacks) if wanted == "auto" else "as nccl_benchmark_backend says"
+
+
+def _gpus_text(kind: tuple[int, tuple[str, ...]]) -> str:
+    count, names = kind
+    return " ".join(filter(None, (str(count), " and ".join(names))))
 
 
 def control_network(nodes: t.Mapping[str, Node], addresses: t.Mapping[str, str]) -> str:
@@ -175,8 +213,8 @@ def data_plane(nodes: t.Mapping[str, Node]) -> dict[str, t.Any]:
 
 
 def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Whether the nodes can run the benchmark together: the ``launcher``, the ``backend``, the ``reason`` for it, and the path
-    of the first ``program`` where nodes have one of their own.
+    """Whether the nodes can run the benchmark together: the ``launcher``, the ``backend``, the ``reason`` for it, and where
+    nodes have programs of their own the paths of the ``programs`` by collective, and of the first ``program``.
 
     Also what data_plane says of them.
 
@@ -191,7 +229,10 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
         raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
     _check_mpi(nodes)
     backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
+    if backend == "nccl" and not settings.get("allow_uneven_gpus"):
+        check_gpus(nodes)
     if backend == "cpu":
+        _check_cpu_settings(settings)
         _check_python(nodes)
         unknown = {point["options"]["datatype"] for point in settings.get("sweep_points", ())} - set(CPU_DATATYPES)
         if unknown:
@@ -205,9 +246,15 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
                 for host, node in nodes.items()
             )
         )
-    directory = next(iter(nodes.values()))["benchmarks"]["directory"] if backend == "nccl" else None
-    program = directory and posixpath.join(directory, f"{settings['collectives'][0]}_perf")
-    return {"launcher": launcher, "backend": backend, "reason": reason, "program": program, **plane}
+    programs = _programs(nodes, settings["collectives"]) if backend == "nccl" else {}
+    return {
+        "launcher": launcher,
+        "backend": backend,
+        "reason": reason,
+        "programs": programs,
+        "program": programs.get(settings["collectives"][0]),
+        **plane,
+    }
 
 
 def plan_benchmark(
@@ -234,6 +281,12 @@ def plan_benchmark(
     # Also where a point leaves it out: what the launcher has of it is not to be handed on.
     unset = {name: None for point in sweep for name in point["env"]}
     base = {**settings, "env": {**unset, **settings["env"]}}
+    commands = {
+        name: [plan["programs"][name]]
+        if backend == "nccl"
+        else [first["python"]["executable"], "-c", _BOOTSTRAP, cpu_program, name]
+        for name in settings["collectives"]
+    }
     return {
         **plan,
         "control": control_network(nodes, addresses),
@@ -248,8 +301,8 @@ def plan_benchmark(
         # Ranks that wait would keep the others off the CPUs where nodes share these.
         "mca": {"mpi_yield_when_idle": "1"} if backend == "cpu" else {},
         "cpu_program": cpu_program,
-        "points": [_swept_point(point, backend, first, cpu_program, base) for point in sweep]
-        or [_point(name, backend, first, cpu_program, base) for name in settings["collectives"]],
+        "points": [_swept_point(point, commands, base) for point in sweep]
+        or [_point(name, commands, base) for name in settings["collectives"]],
         "sweep": list(sweep),
     }
 
@@ -349,15 +402,25 @@ def _empty_document() -> dict[str, t.Any]:
     }
 
 
-def _missing_programs(node: Node, collectives: t.Iterable[str]) -> list[str]:
-    present = node["benchmarks"]["programs"] if node["benchmarks"] else []
-    return [f"{name}_perf" for name in collectives if f"{name}_perf" not in present]
+def _program_name(collective: str, nodes: t.Mapping[str, Node]) -> str:
+    """NVIDIA's images call the programs that are built with MPI ``*_perf_mpi``, and have others beside them without it."""
+    name = f"{collective}_perf_mpi"
+    return name if any(name in _programs_of(node) for node in nodes.values()) else f"{collective}_perf"
 
 
-def _names(hosts: t.Sequence[str], total: int) -> str:
-    if len(hosts) == total:
-        return "any worker"
-    return listing(hosts, 5)
+def _programs_of(node: Node) -> t.Sequence[str]:
+    return node["benchmarks"]["programs"] if node["benchmarks"] else ()
+
+
+def _missing_programs(node: Node, nodes: t.Mapping[str, Node], collectives: t.Iterable[str]) -> list[str]:
+    names = [_program_name(collective, nodes) for collective in collectives]
+    return [name for name in names if name not in _programs_of(node)]
+
+
+def _programs(nodes: t.Mapping[str, Node], collectives: t.Iterable[str]) -> dict[str, str]:
+    """The path of each collective's program, as the first node has it."""
+    directory = next(iter(nodes.values()))["benchmarks"]["directory"]
+    return {name: posixpath.join(directory, _program_name(name, nodes)) for name in collectives}
 
 
 def _interface_of(node: Node, address: str) -> tuple[str, str] | None:
@@ -390,6 +453,16 @@ def _check_mpi(nodes: t.Mapping[str, Node]) -> None:
     raise ProblemError(*problems)
 
 
+def _check_cpu_settings(settings: t.Mapping[str, t.Any]) -> None:
+    unknown = [name for name in settings["collectives"] if name in _NOT_BY_CPU]
+    if unknown:
+        known = [name for name in COLLECTIVES if name not in _NOT_BY_CPU]
+        raise OptionError("nccl_benchmark_collectives", unknown, f"with the cpu backend {', '.join(known)}")
+    for name in ("gpus_per_rank", "threads_per_rank"):
+        if int(settings.get(name) or 1) != 1:
+            raise OptionError(f"nccl_benchmark_{name}", settings[name], "1 with the cpu backend")
+
+
 def _check_python(nodes: t.Mapping[str, Node]) -> None:
     problems = []
     for host, node in nodes.items():
@@ -419,31 +492,32 @@ def _slots(peer: t.Mapping[str, t.Any], node: Node, backend: str, settings: t.Ma
         if swept and ranks > given:
             raise OptionError(option, ranks, f"1 to {given}, the number of slots of {peer['name']}")
         return given
-    if not ranks:
-        return gpus if backend == "nccl" else 1
-    if backend == "nccl" and ranks > gpus:
-        raise OptionError(option, ranks, f"1 to {gpus}, the number of GPUs of {peer['name']}")
-    return ranks
+    if backend != "nccl":
+        return ranks or 1
+    each = devices_per_rank(settings)
+    most = gpus // each
+    gpus_text = (
+        f"the number of GPUs of {peer['name']}" if each == 1 else f"{peer['name']} has {gpus} GPUs, {each} a rank"
+    )
+    if not most:
+        option = "gpus_per_rank" if settings.get("gpus_per_rank") else "threads_per_rank"
+        raise OptionError(f"nccl_benchmark_{option}", settings[option], f"1 to {gpus}, {gpus_text}")
+    if ranks and ranks > most:
+        raise OptionError(option, ranks, f"1 to {most}, {gpus_text}")
+    return ranks or most
 
 
 def _point(
-    collective: str, backend: str, first: Node, cpu_program: str, settings: t.Mapping[str, t.Any]
+    collective: str, commands: t.Mapping[str, t.Sequence[str]], settings: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
-    if backend == "nccl":
-        program = [posixpath.join(first["benchmarks"]["directory"], f"{collective}_perf")]
-    else:
-        program = [first["python"]["executable"], "-c", _BOOTSTRAP, cpu_program, collective]
-    argv = [*program, *program_arguments(settings)]
+    """``commands``: how the program of each collective is called, without its arguments."""
+    argv = [*commands[collective], *program_arguments(settings)]
     return {"name": collective, "argv": argv, "env": dict(settings["env"])}
 
 
 def _swept_point(
-    point: t.Mapping[str, t.Any], backend: str, first: Node, cpu_program: str, settings: t.Mapping[str, t.Any]
+    point: t.Mapping[str, t.Any], commands: t.Mapping[str, t.Sequence[str]], settings: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
     own = {**settings, **point["options"], "env": {**settings["env"], **point["env"]}}
-    planned = {
-        **_point(point["collective"], backend, first, cpu_program, own),
-        "name": point["name"],
-        "id": point["id"],
-    }
+    planned = {**_point(point["collective"], commands, own), "name": point["name"], "id": point["id"]}
     return {**planned, "ranks_per_node": point["ranks_per_node"]} if point["ranks_per_node"] else planned

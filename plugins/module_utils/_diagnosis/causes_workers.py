@@ -24,8 +24,15 @@ ENTRIES = (
     entry(
         "benchmark-missing",
         "The host has no [{programs}|program of nccl-tests], which the backend nccl needs.",
-        "Install nccl-tests on the host and set nccl_benchmark_dir to its directory, or leave nccl_benchmark_backend"
-        " at auto or cpu.",
+        "Install nccl-tests on the host, built with MPI=1, and set nccl_benchmark_dir to its directory. To test the"
+        " machines without NCCL, set nccl_benchmark_backend to cpu.",
+        found_by=_FOUND_BY,
+    ),
+    entry(
+        "gpus-differ",
+        "The GPUs differ between workers[: here {here}; {usual} on {hosts} workers].",
+        "Check nvidia-smi -L and the kernel log of the host for a GPU that is gone. If the workers are meant to differ,"
+        " set nccl_benchmark_allow_uneven_gpus.",
         found_by=_FOUND_BY,
     ),
     entry(

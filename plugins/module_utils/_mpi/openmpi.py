@@ -23,8 +23,12 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 
-#: What mpirun hands on to the ranks unless the user says otherwise; ``*`` and ``?`` are wildcards.
-FORWARDED_TO_RANKS = ("LD_LIBRARY_PATH", "PATH", "NCCL_*")
+#: What mpirun hands on to the ranks unless the user says otherwise; ``*`` and ``?`` are wildcards. Ranks on other hosts
+#: would run with other settings of the GPUs' and the networks' libraries than those beside mpirun.
+FORWARDED_TO_RANKS = (
+    *("LD_LIBRARY_PATH", "PATH"),
+    *("NCCL_*", "RCCL_*", "CUDA_*", "HSA_*", "FI_*", "UCX_*", "SHARP_*"),
+)
 
 _MCA_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _INTERFACE = re.compile(r"[A-Za-z0-9_.:@-]{1,15}\Z")
@@ -482,9 +486,15 @@ def argv(
     command += _mca_options(launch)
     for name in sorted(variables):
         forwarded = any(fnmatch.fnmatchcase(name, pattern) for pattern in launch.forward_env)
-        if name in always or (forwarded and name not in launch.node_env):
+        own = name in launch.node_env or _names_devices(name, variables[name])
+        if name in always or (forwarded and not own):
             command += ["-x", name]
     return [*command, *program]
+
+
+def _names_devices(name: str, value: str) -> bool:
+    """Whether a variable such as CUDA_VISIBLE_DEVICES lists GPUs by UUID: those are of one node."""
+    return name.endswith("_VISIBLE_DEVICES") and re.match(r"(?:GPU|MIG)-", value) is not None
 
 
 def _is_subnet(text: str) -> bool:

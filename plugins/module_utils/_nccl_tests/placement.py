@@ -62,7 +62,12 @@ def placement_problems(
 def listed_placement_problems(
     document: t.Mapping[str, t.Any], hosts: int | t.Sequence[str], ranks: int
 ) -> list[Problem]:
-    """The same by the ranks that the output of nccl-tests lists. ``hosts``: their number, or names; a domain is ignored."""
+    """The same by the ranks that the output of nccl-tests lists. ``hosts``: their number, or names; a domain is ignored.
+
+    ``ranks``: how many processes were started. nccl-tests gives each of their GPUs (``-t`` threads, each with ``-g`` GPUs) a rank.
+    """
+    config = document["config"]
+    ranks *= (config.get("nthreads") or 1) * (config.get("ngpus") or 1)
     separate_runs = [entry for entry in document["problems"] if entry["id"] == "mpi-missing"]
     if separate_runs:
         return [Problem.from_dict(entry) for entry in separate_runs]

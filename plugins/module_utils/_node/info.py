@@ -229,10 +229,11 @@ def read_gpus() -> dict[str, t.Any]:
 def _find_benchmarks(directory: str | None) -> dict[str, t.Any] | None:
     if directory is not None and not os.path.isdir(directory):
         raise OptionError("benchmark_dir", directory, "a directory of this node")
-    on_path = find_program("all_reduce_perf")
+    on_path = find_program("all_reduce_perf_mpi") or find_program("all_reduce_perf")
     places = (directory,) if directory else (*([os.path.dirname(on_path)] if on_path else []), *BENCHMARK_DIRECTORIES)
     for place in places:
-        programs = sorted(os.path.basename(path) for path in glob.glob(f"{place}/*_perf") if os.access(path, os.X_OK))
+        paths = [*glob.glob(f"{place}/*_perf"), *glob.glob(f"{place}/*_perf_mpi")]
+        programs = sorted(os.path.basename(path) for path in paths if os.access(path, os.X_OK))
         if programs:
             return {"directory": place, "programs": programs}
     return None

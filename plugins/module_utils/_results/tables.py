@@ -67,7 +67,9 @@ def results_table(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = "")
         parts.append(CPU_NOTE)
     if sweep:
         parts.append(sweep.rstrip())
-    parts.append(f"Verdict over {counted(len(documents), 'test')}: {overall_verdict(documents).upper()}")
+    parts.append(
+        f"Verdict over {counted(len(documents), 'test')}: {overall_verdict(documents).upper()}{_by_cpu(documents)}"
+    )
     return "\n\n".join(parts) + "\n"
 
 
@@ -78,7 +80,7 @@ def results_markdown(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = 
     """
     parts = [
         "# Benchmark report",
-        f"Verdict over {counted(len(documents), 'test')}: **{overall_verdict(documents)}**",
+        f"Verdict over {counted(len(documents), 'test')}: **{overall_verdict(documents)}**{_by_cpu(documents)}",
     ]
     if any(_is_cpu(document) for document in documents):
         parts.append(f"> **Not NCCL.** {CPU_NOTE} This goes for the tests whose tool is `cpu`.")
@@ -237,6 +239,16 @@ def counted(number: int, noun: str) -> str:
 
 def _is_cpu(document: t.Mapping[str, t.Any]) -> bool:
     return document["tool"]["name"] == "cpu"
+
+
+def _by_cpu(documents: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    """What follows a verdict, so that nobody takes it for one on NCCL."""
+    count = sum(map(_is_cpu, documents))
+    if not count:
+        return ""
+    if count < len(documents):
+        return f"; {count} of {len(documents)} tests by the CPU program, which does not test NCCL"
+    return ", by the CPU program: NCCL was not tested"
 
 
 def _numbered(documents: t.Iterable[t.Mapping[str, t.Any]]) -> t.Iterator[tuple[int, t.Mapping[str, t.Any]]]:

@@ -27,8 +27,11 @@ def render_junit(report: Report) -> str:
     """The text of the file. It holds no times of the day, so that the same results give the same text."""
     document = junitparser.JUnitXml(name=f"gpufabric.nccl {report.run_id}")
     for collective in report.collectives:
-        suite = junitparser.TestSuite(collective)
         tests = [test for test in report.tests if test.collective == collective]
+        tools = dict.fromkeys(test.document["tool"]["name"] or "unknown" for test in tests)
+        # A case that passed is not to be taken for one of NCCL.
+        suite = junitparser.TestSuite(f"{collective} by the CPU program, not NCCL" if "cpu" in tools else collective)
+        suite.add_property("tool", ", ".join(tools))
         for test in tests:
             suite.add_testcase(_test_case(report, test))
             for check in test.checks:

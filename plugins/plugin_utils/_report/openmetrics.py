@@ -46,10 +46,11 @@ class _Collector:
     def _tests(self) -> t.Iterator[t.Any]:
         report = self._report
         overall = _gauge(
-            "verdict", "1 for the verdict over all tests of the run, 0 for the others.", ("run", "verdict")
+            "verdict", "1 for the verdict over all tests of the run, 0 for the others.", ("run", "tool", "verdict")
         )
+        tools = ",".join(dict.fromkeys(test.document["tool"]["name"] or "" for test in report.tests))
         for verdict in VERDICTS:
-            overall.add_metric([report.run_id, verdict], int(verdict == report.verdict))
+            overall.add_metric([report.run_id, tools, verdict], int(verdict == report.verdict))
         yield overall
         verdicts = _gauge(
             "test_verdict", "1 for the verdict of the test, 0 for the others.", (*_TEST_LABELS, "verdict")

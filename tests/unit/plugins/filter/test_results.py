@@ -65,7 +65,7 @@ def test_points_of_a_sweep_are_told_together():
     assert table.startswith("alltoall (cpu 0.1.0)") and table.count("out-of-place") == 1
     assert "alltoall NCCL_ALGO=Ring #1, FAIL\nERROR run-failed: C.\n" in table
     assert "4 of 6 tests used, 1 failed, 1 not run." in table
-    assert table.endswith("Verdict over 6 tests: FAIL\n")
+    assert table.endswith("Verdict over 6 tests: FAIL, by the CPU program: NCCL was not tested\n")
 
     report = FILTERS["results_markdown"]([*documents, *alone])
     headings = [line for line in report.splitlines() if line.startswith("#")]

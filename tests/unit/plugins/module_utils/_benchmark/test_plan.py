@@ -65,23 +65,66 @@ def test_auto_takes_nccl_where_all_have_it():
     assert plan["points"][0]["argv"][:3] == ["/opt/nccl-tests/all_reduce_perf", "-b", "8"]
 
 
+@pytest.mark.parametrize("backend", ["auto", "nccl"])
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "identity", "host", "words"),
     [
-        (lambda found: found["g2"]["gpus"].update(count=0), "no GPU on g2"),
-        (lambda found: found["g3"].update(benchmarks=None), "no all_reduce_perf on g3"),
+        (lambda found: found["g2"]["gpus"].update(count=0), "gpus-missing", "g2", "too few GPUs: 0"),
+        (lambda found: found["g3"].update(benchmarks=None), "benchmark-missing", "g3", "no all_reduce_perf"),
+        (lambda found: found["g3"]["gpus"].update(count=7), "gpus-differ", "g3", "here 7; 8 on 2 workers"),
+        (lambda found: found["g1"]["gpus"].update(names=["A100"]), "gpus-differ", "g1", "here 8 A100; 8 on 2 workers"),
     ],
 )
-def test_auto_falls_back_to_cpu_and_says_why(change, reason):
+def test_a_worker_that_lacks_gpus_or_programs_is_never_passed_over(change, identity, host, words, backend):
     found = nodes(gpus=8)
     change(found)
-    plan = plan_benchmark(found, PEERS, SETTINGS)
-    assert (plan["backend"], plan["reason"]) == ("cpu", reason)
-    assert [host["slots"] for host in plan["hosts"]] == [1, 1, 1]
     with pytest.raises(ProblemError) as error:
-        plan_benchmark(found, PEERS, {**SETTINGS, "backend": "nccl"})
-    (missing,) = error.value.problems
-    assert missing.id in ("gpus-missing", "benchmark-missing") and reason.endswith(missing.host)
+        plan_benchmark(found, PEERS, {**SETTINGS, "backend": backend})
+    (one,) = error.value.problems
+    assert (one.id, one.host) == (identity, host) and words in one.cause
+    assert plan_benchmark(found, PEERS, {**SETTINGS, "backend": "cpu"})["backend"] == "cpu"
+
+
+def test_of_two_workers_the_one_with_fewer_gpus_has_lost_some():
+    found = {"g1": node(1, 7), "g2": node(2, 8)}
+    with pytest.raises(ProblemError) as error:
+        check_nodes(found, SETTINGS)
+    assert [one.host for one in error.value.problems] == ["g1"]
+    plan = plan_benchmark(found, PEERS[:2], {**SETTINGS, "allow_uneven_gpus": True})
+    assert [host["slots"] for host in plan["hosts"]] == [7, 8]
+
+
+@pytest.mark.parametrize(
+    ("settings", "slots", "arguments"),
+    [
+        ({"gpus_per_rank": 8}, 1, ["-g", "8"]),
+        ({"gpus_per_rank": 2, "threads_per_rank": 2}, 2, ["-g", "2", "-t", "2"]),
+        ({"gpus_per_rank": 4, "ranks_per_node": 1}, 1, ["-g", "4"]),
+        ({"threads_per_rank": 4}, 2, ["-g", "1", "-t", "4"]),
+    ],
+)
+def test_ranks_that_use_several_gpus(settings, slots, arguments):
+    plan = plan_benchmark(nodes(gpus=8), PEERS, {**SETTINGS, **settings})
+    assert {host["slots"] for host in plan["hosts"]} == {slots}
+    argv = plan["points"][0]["argv"]
+    begin = argv.index("-g")
+    assert argv[begin : begin + len(arguments)] == arguments
+
+
+def test_programs_that_are_built_with_mpi_come_first():
+    found = nodes(gpus=8)
+    for one in found.values():
+        one["benchmarks"]["programs"] = ["all_reduce_perf", "all_reduce_perf_mpi", "alltoall_perf"]
+    plan = plan_benchmark(found, PEERS, {**SETTINGS, "collectives": ["all_reduce", "alltoall"]})
+    assert [point["argv"][0] for point in plan["points"]] == [
+        "/opt/nccl-tests/all_reduce_perf_mpi",
+        "/opt/nccl-tests/alltoall_perf",
+    ]
+    assert plan["program"] == "/opt/nccl-tests/all_reduce_perf_mpi"
+    found["g2"]["benchmarks"]["programs"].remove("all_reduce_perf_mpi")
+    with pytest.raises(ProblemError, match="no all_reduce_perf_mpi") as error:
+        check_nodes(found, SETTINGS)
+    assert [one.host for one in error.value.problems] == ["g2"]
 
 
 def test_auto_without_any_gpu_names_no_single_host():
@@ -154,6 +197,16 @@ def test_names_the_host_at_fault(change, identity, words):
         ({"collectives": ["all_redcue"]}, "nccl_benchmark_collectives"),
         ({"backend": "nccl", "ranks_per_node": 9}, "nccl_benchmark_ranks_per_node"),
         ({"ranks_per_node": 0}, "nccl_benchmark_ranks_per_node"),
+        ({"ranks_per_node": 3, "gpus_per_rank": 4}, "nccl_benchmark_ranks_per_node"),
+        ({"gpus_per_rank": 9}, "nccl_benchmark_gpus_per_rank"),
+        ({"threads_per_rank": 9}, "nccl_benchmark_threads_per_rank"),
+        ({"gpus_per_rank": 0}, "nccl_benchmark_gpus_per_rank"),
+        ({"backend": "cpu", "gpus_per_rank": 2}, "nccl_benchmark_gpus_per_rank"),
+        ({"backend": "cpu", "collectives": ["hypercube"]}, "nccl_benchmark_collectives"),
+        *(
+            ({"extra_args": [word]}, "nccl_benchmark_extra_args")
+            for word in ("-g", "-g8", "--ngpus", "-t", "--nthreads=2")
+        ),
     ],
 )
 def test_refuses(changes, option):

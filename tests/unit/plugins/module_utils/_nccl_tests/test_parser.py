@@ -355,6 +355,15 @@ def test_expected_hosts_and_ranks_took_part(hosts):
     assert listed_placement_problems(parse_one(NCCL), hosts, 16) == []
 
 
+@pytest.mark.parametrize(("threads", "gpus", "processes"), [(1, 8, 2), (2, 4, 2), (2, 2, 4)])
+def test_a_process_with_several_gpus_has_as_many_ranks(threads, gpus, processes):
+    text = NCCL.replace("nThread 1 nGpus 1", f"nThread {threads} nGpus {gpus}")
+    assert text != NCCL
+    assert listed_placement_problems(parse_one(text), ["g1", "g2"], processes) == []
+    (problem,) = listed_placement_problems(parse_one(text), ["g1", "g2"], processes + 1)
+    assert problem.id == "ranks-differ"
+
+
 @pytest.mark.parametrize(
     ("text", "hosts", "ranks", "identity", "cause"),
     [

@@ -60,7 +60,7 @@ def test_table_says_what_was_not_measured_with_nccl():
     assert "N/A" in text
     assert "WARNING output-cut: The output ends" in cut
     assert "average unknown" in cut
-    assert overall == "Verdict over 3 tests: INCOMPLETE\n"
+    assert overall == "Verdict over 3 tests: INCOMPLETE; 1 of 3 tests by the CPU program, which does not test NCCL\n"
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -93,7 +93,10 @@ def test_markdown():
     lines = results_markdown(
         [*NCCL, *CUT, {**CPU[0], "points": {"argv": ["a b", "-c"], "env": {"NCCL_ALGO": "Ring"}}}]
     ).splitlines()
-    assert lines[:3] == ["# Benchmark report", "", "Verdict over 3 tests: **incomplete**"]
+    told = "Verdict over 3 tests: **incomplete**; 1 of 3 tests by the CPU program, which does not test NCCL"
+    assert lines[:3] == ["# Benchmark report", "", told]
+    cpu_alone = "Verdict over 1 test: **pass**, by the CPU program: NCCL was not tested"
+    assert results_markdown(CPU).splitlines()[2] == cpu_alone
     assert f"> **Not NCCL.** {CPU_NOTE} This goes for the tests whose tool is `cpu`." in lines
     nccl = "| 1 | all_reduce | nccl-tests 2.17.6, NCCL 2.28.7 | 16 | 2 | 346.97 | 1 GiB | 124.44 | 0 | **pass** |"
     assert nccl in lines
