@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import os
 import re
 import stat
@@ -22,7 +21,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     remove_empty_directories,
     write_text,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address, parse_source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import SSH_POLICY
@@ -120,15 +119,10 @@ def _parse_peer(option: str, value: t.Mapping[str, t.Any], complete: bool) -> Pe
         if not _PUBLIC_KEY.match(str(key)) and (complete or key):
             raise OptionError(f"{option}.{name}", key, "a public key as 'TYPE BASE64'")
     sources = value.get("sources") or [address]
-    allowed_sources = "a list of addresses and subnets, such as 10.0.0.0/24"
     if not isinstance(sources, list):
-        raise OptionError(f"{option}.sources", sources, allowed_sources)
-    for source in sources:
-        try:
-            ipaddress.ip_network(str(source))
-        except ValueError:
-            raise OptionError(f"{option}.sources", source, allowed_sources) from None
-    return Peer(address, port, user, tuple(host_keys), value["client_public_key"], tuple(sources))
+        raise OptionError(f"{option}.sources", sources, "a list of addresses and subnets, such as 10.0.0.0/24")
+    checked_sources = tuple(parse_source(f"{option}.sources", source) for source in sources)
+    return Peer(address, port, user, tuple(host_keys), value["client_public_key"], checked_sources)
 
 
 #: What one node must know of another, of what sshd_instance returns.
