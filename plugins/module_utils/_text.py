@@ -16,6 +16,8 @@ _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
 
+_ESCAPES = str.maketrans({**{character: f"\\{character}" for character in "\\|[]`"}, "<": "&lt;"})
+
 
 def listing(items: t.Iterable[str], most: int = 8) -> str:
     """The first ``most`` items with commas between, and how many more there are: ``a, b and 3 more``."""
@@ -42,3 +44,8 @@ def clean_values(value: t.Any) -> t.Any:
 def inert(text: str) -> str:
     """Text that Ansible does not take for a template, whatever variable it gets into."""
     return re.sub(r"\{(?=[{%#])", "{ ", text)
+
+
+def markdown_plain(text: str) -> str:
+    """Text from a machine for Markdown: one line that can neither end a table's cell nor begin a link, code or an HTML tag."""
+    return " ".join(clean(text).split()).translate(_ESCAPES)

@@ -24,7 +24,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import combine_with_checks, problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import (
+    Problem,
+    ProblemError,
+    entries_from,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import exact_names, unusable
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
@@ -311,11 +315,11 @@ def complete_results(
         # mpirun knows the hosts by their addresses.
         problems = [
             Problem.from_dict({**entry, "host": names.get(entry["host"], entry["host"])})
-            for entry in outcome["problems"]
+            for entry in entries_from(outcome.get("problems"))
             if entry["id"] not in known
         ]
         if outcome["status"] != "finished":
-            problems = combine_with_checks(problems, list(map(Problem.from_dict, found)), interfaces)
+            problems = combine_with_checks(problems, list(map(Problem.from_dict, entries_from(found))), interfaces)
         # Processes that are left are no cause.
         explained = any(problem.id != "processes-left" for problem in problems) or any(
             entry["severity"] == "error" for entry in document["problems"]
