@@ -8,6 +8,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 
 
 class ActionModule(ActionBase):
@@ -22,6 +23,6 @@ class ActionModule(ActionBase):
         arguments = self.validate_argument_spec({"text": {"type": "str", "required": True}})[1]
         # no_log hides a task's result only, and this text is not part of the result.
         if not self._task.no_log:
-            Display().display(arguments["text"].rstrip("\n"))
+            Display().display(clean(arguments["text"]).rstrip("\n"))
         result["changed"] = False
         return result

@@ -33,6 +33,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress impor
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import descendants, read_processes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 
 #: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
 _POD_IS_GONE = "Error from server (NotFound): pods"
@@ -250,7 +251,7 @@ class ActionModule(ActionBase):
 
     def _show(self, line: str) -> None:
         if not self._task.no_log:
-            Display().display(f"{self._launcher}: {line}")
+            Display().display(clean(f"{self._launcher}: {line}"))
 
 
 def _without_launcher(

@@ -11,20 +11,21 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import results_object
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results import baseline, sweep_analysis, tables
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 
 
 def results_table(documents: t.Any) -> str:
     """The documents as text for a terminal."""
     documents = _checked("results_table", documents)
     sweep = sweep_analysis.swept(documents)
-    return tables.results_table(documents, sweep_analysis.sweep_table(sweep) if sweep else "")
+    return clean(tables.results_table(documents, sweep_analysis.sweep_table(sweep) if sweep else ""))
 
 
 def results_markdown(documents: t.Any) -> str:
     """The documents as a report in Markdown."""
     documents = _checked("results_markdown", documents)
     sweep = sweep_analysis.swept(documents)
-    return tables.results_markdown(documents, sweep_analysis.sweep_markdown(sweep) if sweep else "")
+    return clean(tables.results_markdown(documents, sweep_analysis.sweep_markdown(sweep) if sweep else ""))
 
 
 def results_json(documents: t.Any) -> str:

@@ -52,18 +52,37 @@ class InterfaceAddress:
         return ":" not in self.address
 
 
-def parse_address(option: str, value: str) -> str:
-    """A numeric IP address in its usual spelling. Raises OptionError."""
+def is_numeric(value: t.Any) -> bool:
+    """Whether it is the text of an IP address without a zone: ``ipaddress`` takes any text after a ``%``, also line breaks."""
     try:
-        return str(ipaddress.ip_address(value))
+        return isinstance(value, str) and "%" not in value and bool(ipaddress.ip_address(value))
     except ValueError:
-        raise OptionError(option, value, "a numeric IPv4 or IPv6 address, such as 10.0.0.1") from None
+        return False
+
+
+def parse_address(option: str, value: t.Any) -> str:
+    """A numeric IP address in its usual spelling. Raises OptionError."""
+    if not is_numeric(value):
+        raise OptionError(option, value, "a numeric IPv4 or IPv6 address, such as 10.0.0.1, without a zone")
+    return str(ipaddress.ip_address(value))
+
+
+def parse_source(option: str, value: t.Any) -> str:
+    """An address, or a subnet whose host bits are zero, as OpenSSH takes them in ``from=``. Raises OptionError."""
+    text = str(value)
+    try:
+        if not is_numeric(text.partition("/")[0]):
+            raise ValueError
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise OptionError(option, value, "a list of addresses and subnets, such as 10.0.0.0/24") from None
+    return text
 
 
 def parse_subnet(option: str, value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     """A subnet in CIDR notation. Raises OptionError."""
     try:
-        if "/" not in value:
+        if "/" not in value or "%" in value:
             raise ValueError
         return ipaddress.ip_network(value, strict=False)
     except ValueError:

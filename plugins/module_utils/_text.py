@@ -8,10 +8,44 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
+
+#: What XML cannot hold, what controls a terminal, and what changes the direction of text.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
+
+_ESCAPES = str.maketrans({**{character: f"\\{character}" for character in "\\|[]`"}, "<": "&lt;"})
 
 
 def listing(items: t.Iterable[str], most: int = 8) -> str:
     """The first ``most`` items with commas between, and how many more there are: ``a, b and 3 more``."""
     items = list(items)
     return ", ".join(items[:most]) + (f" and {len(items) - most} more" if len(items) > most else "")
+
+
+def clean(text: str) -> str:
+    """Text from a machine as it may be shown: each character that controls a terminal, reorders text or that XML forbids is
+    replaced by U+FFFD. A carriage return before a line break is left out.
+    """
+    return _CONTROL.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def clean_values(value: t.Any) -> t.Any:
+    """``clean`` for all texts in lists and dictionaries."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, t.Mapping):
+        return {clean_values(key): clean_values(item) for key, item in value.items()}
+    return [clean_values(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def inert(text: str) -> str:
+    """Text that Ansible does not take for a template, whatever variable it gets into."""
+    return re.sub(r"\{(?=[{%#])", "{ ", text)
+
+
+def markdown_plain(text: str) -> str:
+    """Text from a machine for Markdown: one line that can neither end a table's cell nor begin a link, code or an HTML tag."""
+    return " ".join(clean(text).split()).translate(_ESCAPES)

@@ -17,6 +17,7 @@ from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import crashed_containers, is_ready
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 
 #: The arguments of every such action.
 CLUSTER_ARGUMENTS: dict[str, dict[str, t.Any]] = {
@@ -41,7 +42,7 @@ class Unanswered(Exception):
 
     def __init__(self, answer: t.Mapping[str, t.Any]) -> None:
         self.problems = problems_from_result(answer)
-        super().__init__(problems_text(self.problems) if self.problems else str(answer.get("msg") or "").strip())
+        super().__init__(problems_text(self.problems) if self.problems else clean(str(answer.get("msg") or "")).strip())
 
 
 class ClusterAction(ActionBase):
@@ -71,7 +72,7 @@ class ClusterAction(ActionBase):
     def show(self, text: str) -> None:
         """Show how far things are, where that has changed."""
         if text != self._shown:
-            Display().display(text)
+            Display().display(clean(text))
         self._shown = text
 
     def ask(self, kind: str, **arguments: t.Any) -> list[t.Any]:

@@ -21,6 +21,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_values
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values
 
 try:
     from ansible.errors import AnsibleValueOmittedError
@@ -42,10 +43,11 @@ def failed(
     ``end``: the last line. ``is_secret``: the task has ``no_log``.
     """
     block = problems_text(problems, logs) if problems or logs else ""
-    text = "\n".join(part for part in (block, end.strip()) if part)
+    text = clean("\n".join(part for part in (block, end.strip()) if part))
     if not _SHOWS_LINES and not is_secret:
         Display().display(text)
-    return {"failed": True, "changed": False, "msg": text, "problems": problems, "logs": logs, "end": end}
+    told = clean_values({"problems": problems, "logs": logs, "end": end})
+    return {"failed": True, "changed": False, "msg": text, **told}
 
 
 class VariablesAction(ActionBase):

@@ -9,8 +9,10 @@ from __future__ import annotations
 import pathlib
 import re
 
+import jinja2
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -23,6 +25,57 @@ def test_action_group_names_every_module():
     assert read_yaml("meta/runtime.yml")["action_groups"]["all"] == sorted(
         path.stem for path in (ROOT / "plugins/modules").glob("*.py")
     )
+
+
+def first_tasks(playbook):
+    """The tasks of a playbook's first play, or of that of the playbook that it imports first."""
+    first = read_yaml(f"playbooks/{playbook}")[0]
+    if "ansible.builtin.import_playbook" in first or "import_playbook" in first:
+        return first_tasks("bare_metal.yml") if "bare_metal" in str(first) else []
+    return first.get("pre_tasks") or first["tasks"]
+
+
+@pytest.mark.parametrize("playbook", sorted(path.name for path in (ROOT / "playbooks").glob("*.yml")))
+def test_every_playbook_begins_with_the_version_of_ansible(playbook):
+    assert first_tasks(playbook)[0]["ansible.builtin.import_tasks"] == "tasks/ansible_version.yml"
+
+
+@pytest.mark.parametrize(
+    ("version", "allowed"),
+    [
+        *((version, False) for version in ("2.9.27", "2.15.13", "2.16.0", "2.16.13", "2.17.0", "2.17.6", "2.18.0")),
+        *((version, True) for version in ("2.16.14", "2.16.18", "2.17.7", "2.18.1", "2.19.0", "2.20.1", "3.0.0")),
+    ],
+)
+def test_releases_of_ansible_where_a_worker_could_run_commands_are_refused(version, allowed):
+    (task,) = read_yaml("playbooks/tasks/ansible_version.yml")
+    major, minor, revision = map(int, version.split("."))
+    facts = {"full": version, "major": major, "minor": minor, "revision": revision}
+    condition = task["ansible.builtin.assert"]["that"]
+    assert jinja2.Environment().compile_expression(condition)(ansible_version=facts) is allowed
+    assert SpecifierSet(read_yaml("meta/runtime.yml")["requires_ansible"]).contains(version) is allowed
+    (needed,) = re.findall(r"^ansible-core(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    assert needed == read_yaml("meta/runtime.yml")["requires_ansible"]
+
+
+def test_tests_run_on_the_oldest_ansible():
+    assert '"ansible-core==2.16.14"' in (ROOT / "scripts/oldest-ansible").read_text()
+
+
+def made_facts(value):
+    """The arguments of all tasks that make facts."""
+    if isinstance(value, dict):
+        own = [value["ansible.builtin.set_fact"]] if "ansible.builtin.set_fact" in value else []
+        return own + [fact for item in value.values() for fact in made_facts(item)]
+    return [fact for item in value for fact in made_facts(item)] if isinstance(value, list) else []
+
+
+def test_no_fact_is_made_of_hostvars_by_an_expression():
+    """On ansible-core 2.16 to 2.18 text that a filter makes of hostvars is run as a template when the fact is read."""
+    files = [path for place in ("roles", "playbooks") for path in (ROOT / place).rglob("*.yml")]
+    facts = [(path, fact) for path in files for fact in made_facts(yaml.safe_load(path.read_text()))]
+    assert len(facts) > 10
+    assert [(str(path), fact) for path, fact in facts if "hostvars" in str(fact)] == []
 
 
 def test_collections_for_development_are_the_dependencies():

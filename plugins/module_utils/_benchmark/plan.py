@@ -14,8 +14,22 @@ import posixpath
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
+    ADDRESS_WITH_PREFIX,
+    INTERFACE,
+    NUMBER,
+    PATH,
+    PLAIN,
+    Maybe,
+    check_answer,
+    text,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import combine_with_checks, problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import (
+    Problem,
+    ProblemError,
+    entries_from,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import exact_names, unusable
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
@@ -46,6 +60,19 @@ _OWN_OPTION = re.compile(r"-(?P<short>[gt])|--(?P<long>ng|nt)")
 _OWN_VARIABLES = {"g": "gpus_per_rank", "ng": "gpus_per_rank", "t": "threads_per_rank", "nt": "threads_per_rank"}
 
 Node = t.Mapping[str, t.Any]
+
+_VERSION = text(r"[A-Za-z0-9.+!_-]{1,64}", "a version of letters, digits and .+!_-")
+#: What is used of a node that mpi_node_info returned.
+_NODE = {
+    "interfaces": [{"name": INTERFACE, "addresses": [ADDRESS_WITH_PREFIX]}],
+    "data": Maybe({"interface": INTERFACE}),
+    "gpus": {"count": NUMBER},
+    "mpi": Maybe({"mpirun": PATH, "prefix": PATH, "implementation": PLAIN, "version": PLAIN}),
+    "benchmarks": Maybe(
+        {"directory": PATH, "programs": [text(r"[A-Za-z0-9_.+-]{1,255}", "a name of letters, digits and _.+-")]}
+    ),
+    "python": {"executable": PATH, "mpi4py": Maybe(_VERSION), "numpy": Maybe(_VERSION)},
+}
 
 # Rank 0's host alone has the program's file; rank 0 sends the text to the others. The first argument is the file's path.
 # Not by standard input: Open MPI 5.0 brings rank 0 none on another host than the launcher, and never its end.
@@ -224,6 +251,7 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
     check_settings(settings)
     if not nodes:
         raise OptionError("gpufabric_hosts", [], "at least one host of the play")
+    nodes = _checked_nodes(nodes)
     launcher = settings["launcher"] or next(iter(nodes))
     if launcher not in nodes and not settings["launcher_apart"]:
         raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
@@ -257,6 +285,11 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
     }
 
 
+def _checked_nodes(nodes: t.Mapping[str, t.Any]) -> dict[str, Node]:
+    """The nodes without what is not used of them. Raises NodeError if a node returned something else than mpi_node_info does."""
+    return {host: check_answer(host, "node", node, _NODE) for host, node in nodes.items()}
+
+
 def plan_benchmark(
     nodes: t.Mapping[str, Node], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
@@ -268,7 +301,8 @@ def plan_benchmark(
     """
     if not peers:
         raise OptionError("gpufabric_peers", list(peers), "at least one worker, as the role key_exchange makes it")
-    plan = check_nodes({peer["name"]: nodes[peer["name"]] for peer in peers}, settings)
+    nodes = _checked_nodes({peer["name"]: nodes[peer["name"]] for peer in peers})
+    plan = check_nodes(nodes, settings)
     launcher, backend = plan["launcher"], plan["backend"]
     addresses = {peer["name"]: peer["address"] for peer in peers}
     # Directories of a run are the same on all workers, and on a launcher that is apart.
@@ -334,11 +368,11 @@ def complete_results(
         # mpirun knows the hosts by their addresses.
         problems = [
             Problem.from_dict({**entry, "host": names.get(entry["host"], entry["host"])})
-            for entry in outcome["problems"]
+            for entry in entries_from(outcome.get("problems"))
             if entry["id"] not in known
         ]
         if outcome["status"] != "finished":
-            problems = combine_with_checks(problems, list(map(Problem.from_dict, found)), interfaces)
+            problems = combine_with_checks(problems, list(map(Problem.from_dict, entries_from(found))), interfaces)
         # Processes that are left are no cause.
         explained = any(problem.id != "processes-left" for problem in problems) or any(
             entry["severity"] == "error" for entry in document["problems"]

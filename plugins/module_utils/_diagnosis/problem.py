@@ -9,9 +9,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
+
+_REQUIRED = ("id", "cause", "cure")
+_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}\Z")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +29,12 @@ class Problem:
     cure: str
     host: str | None = None
     evidence: str = ""
+
+    def __post_init__(self) -> None:
+        # All of it may be text that a machine printed.
+        for name in ("cause", "cure", "host", "evidence"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, value and clean(value))
 
     @classmethod
     def from_dict(cls, entry: t.Mapping[str, t.Any]) -> Problem:
@@ -48,6 +59,19 @@ class Problem:
         """Cause, cure and evidence as one line of text."""
         evidence = " | ".join(line.strip() for line in self.evidence.splitlines() if line.strip())
         return f"{self.cause} {self.cure}" + (f" ({evidence})" if evidence else "")
+
+
+def entries_from(value: t.Any) -> list[dict[str, t.Any]]:
+    """The ``problems`` of a result that a machine returned, in the form of Problem.as_dict. What is no problem is left out."""
+    found = []
+    for entry in value if isinstance(value, (list, tuple)) else ():
+        known = {name: entry.get(name) for name in _REQUIRED} if isinstance(entry, t.Mapping) else {}
+        if known and all(isinstance(item, str) for item in known.values()) and _ID.match(known["id"]):
+            severity = "warning" if entry.get("severity") == "warning" else "error"
+            host, evidence = entry.get("host"), entry.get("evidence")
+            host = str(host) if host else None
+            found.append(Problem(severity=severity, host=host, evidence=str(evidence or ""), **known).as_dict())
+    return found
 
 
 class ProblemError(NodeError):

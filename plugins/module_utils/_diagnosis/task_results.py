@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
 
 Entry = t.Mapping[str, t.Any]
@@ -46,8 +47,9 @@ def problems_from_result(result: Entry, host: str | None = None) -> list[dict[st
 
     ``host``: the inventory name of the host that the result belongs to; None if it belongs to no single host.
     """
-    if result.get("problems"):
-        return [entry if host is None else {**entry, "host": host} for entry in result["problems"]]
+    told = entries_from(result.get("problems"))
+    if told:
+        return [entry if host is None else {**entry, "host": host} for entry in told]
     # As JSON inside of a text has them.
     lines = [line.replace('\\"', '"') for name in _TEXTS for line in str(result.get(name) or "").splitlines()]
     found = [item.as_dict() for item in diagnose([Source("kubernetes", lines, host)], None)]

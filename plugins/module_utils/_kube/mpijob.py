@@ -16,6 +16,13 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
+    ADDRESS,
+    HOST_NAME,
+    NUMBER,
+    RUN_DIRECTORY,
+    check_answer,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
     check_settings,
     complete_results,
@@ -284,20 +291,25 @@ def _point(collective: str, backend: str, benchmark: Object) -> dict[str, t.Any]
     return {"name": collective, "argv": [*program, *program_arguments(benchmark)], "env": dict(benchmark["env"])}
 
 
+#: What mpi_hostfile returns of a host.
+_HOSTFILE_LINE = {"name": HOST_NAME, "address": ADDRESS, "slots": NUMBER}
+
+
 def adopted_peers(
     hosts: t.Sequence[t.Mapping[str, t.Any]], names: t.Collection[str], run_dir: str
 ) -> list[dict[str, t.Any]]:
     """The workers of a job that is adopted, as the role nccl_benchmark takes its peers.
 
-    ``hosts``: of the job's hostfile, as mpi_hostfile returned them. ``names``: of its worker pods. Raises OptionError.
+    ``hosts``: of the job's hostfile, as mpi_hostfile returned them. ``names``: of its worker pods. Raises GpufabricError.
     """
+    directory = check_answer("the launcher", "run_dir", run_dir, RUN_DIRECTORY)
     peers = []
-    for host in hosts:
+    for host in check_answer("the launcher", "hosts", hosts, [_HOSTFILE_LINE]):
         # A pod's name in the DNS begins with that of the pod.
         name = host["name"].partition(".")[0]
         if name not in names:
             raise OptionError("hostfile", host["name"], f"the job's workers: {', '.join(names)}")
-        peers.append({"name": name, "address": host["address"], "slots": host["slots"], "run_dir": run_dir})
+        peers.append({"name": name, "address": host["address"], "slots": host["slots"], "run_dir": directory})
     return peers
 
 

@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_numeric
 
 # Four numbers are an address or a mistake.
 _NAME = re.compile(r"(?!\d+(?:\.\d+){3}\Z)[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?\Z")
@@ -26,15 +27,6 @@ class Host:
     name: str
     slots: int
     address: str | None = None
-
-
-def is_numeric(name: str) -> bool:
-    """Whether a host is given by its IP address."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def parse_hosts(values: t.Sequence[t.Mapping[str, t.Any]]) -> list[Host]:

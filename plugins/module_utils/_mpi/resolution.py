@@ -19,7 +19,8 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host, candidates, is_numeric
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host, candidates
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_numeric
 
 Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 

@@ -27,8 +27,8 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import connect, read_banner
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import is_numeric
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import Resolver
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_numeric
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks import (
     Finding,
     reaching,

@@ -33,9 +33,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils import _net, _proce
 from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import connect, read_banner, read_line
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import is_numeric
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import PREFIX_VARIABLES, library_path
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import Resolver, source_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_numeric
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import MPI_PREFIXES, parse_mpirun_version
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import probe as probe_script
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import probe_full

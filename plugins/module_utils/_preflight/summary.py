@@ -13,6 +13,8 @@ import re
 import shlex
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
+
 Entry = t.Mapping[str, t.Any]
 
 #: What a client is told where sshd has the reason in its log.
@@ -84,7 +86,7 @@ def preflight_hosts(
 
 def refusing_hosts(look: Entry) -> list[str]:
     """The hosts whose sshd refuses the launcher without a reason, from a result of ``mpi_preflight``."""
-    return [entry["host"] for entry in look.get("problems", ()) if entry["id"] in _REFUSALS]
+    return [entry["host"] for entry in entries_from(look.get("problems")) if entry["host"] and entry["id"] in _REFUSALS]
 
 
 def explained_refusals(look: Entry, logs: t.Mapping[str, Entry]) -> dict[str, t.Any]:
@@ -92,11 +94,11 @@ def explained_refusals(look: Entry, logs: t.Mapping[str, Entry]) -> dict[str, t.
     what the launcher was told. ``logs``: by host, results of ``sshd_log``; those that were skipped or failed say nothing.
     """
     reasons = {
-        host: [{**entry, "host": host} for entry in logs.get(host, {}).get("problems", ())]
+        host: [{**entry, "host": host} for entry in entries_from(logs.get(host, {}).get("problems"))]
         for host in refusing_hosts(look)
     }
     problems: list[Entry] = []
-    for entry in look.get("problems", ()):
+    for entry in entries_from(look.get("problems")):
         problems += (reasons.get(entry["host"]) if entry["id"] in _REFUSALS else None) or [entry]
     hosts = []
     for host in look.get("hosts", ()):

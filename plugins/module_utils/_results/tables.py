@@ -19,6 +19,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     RESULT_SCHEMA,
     overall_verdict,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import markdown_plain
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 _DOCUMENT_KEYS = (
@@ -28,8 +29,6 @@ _DOCUMENT_KEYS = (
 _WIDTH = 100
 _MEASURES = ("time", "algbw", "busbw", "#wrong")
 _UNITS_OF_MEASURES = ("us", "GB/s", "GB/s", "")
-
-_ESCAPES = str.maketrans({**{character: f"\\{character}" for character in "\\|[]`"}, "<": "&lt;"})
 
 CPU_NOTE = "Measured by the CPU program over MPI: these are not NCCL's numbers, and say nothing about GPUs."
 
@@ -293,18 +292,18 @@ def _markdown_overview(documents: t.Sequence[t.Mapping[str, t.Any]]) -> str:
 
 
 def _markdown_problem(name: str, entry: t.Mapping[str, t.Any]) -> str:
-    host = f" on {_plain(entry['host'])}" if entry["host"] else ""
-    lines = [f"- Cause: {_plain(entry['cause'])}", f"- Cure: {_plain(entry['cure'])}"]
+    host = f" on {markdown_plain(entry['host'])}" if entry["host"] else ""
+    lines = [f"- Cause: {markdown_plain(entry['cause'])}", f"- Cure: {markdown_plain(entry['cure'])}"]
     if entry["evidence"]:
-        lines.append(f"- Seen: {_plain(entry['evidence'])}")
-    return f"### {_plain(name)}: {entry['severity']} `{entry['id']}`{host}\n\n" + "\n".join(lines)
+        lines.append(f"- Seen: {markdown_plain(entry['evidence'])}")
+    return f"### {markdown_plain(name)}: {entry['severity']} `{entry['id']}`{host}\n\n" + "\n".join(lines)
 
 
 def _markdown_test(index: int, document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
-    yield f"## {_plain(_number_and_name(index, document))}"
+    yield f"## {markdown_plain(_number_and_name(index, document))}"
     common, varying = row_settings(document["rows"])
     described = ", ".join([tool_text(document), _participants(document), *common])
-    yield f"{_plain(described)}. Verdict: **{document['verdict']}**."
+    yield f"{markdown_plain(described)}. Verdict: **{document['verdict']}**."
     yield f"{summary_text(document)}." + (f" {CPU_NOTE}" if _is_cpu(document) else "")
     if document["rows"]:
         header = ["size", *varying]
@@ -351,17 +350,12 @@ def _host_lines(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> list[list[str]]:
 def markdown_table(header: t.Sequence[str], lines: t.Iterable[t.Sequence[str]], left: t.Container[str] = ()) -> str:
     """A table in Markdown; the columns in ``left`` are aligned to the left."""
     rule = [":---" if name in left else "---:" for name in header]
-    return "\n".join("| " + " | ".join(_plain(cell) for cell in line) + " |" for line in [header, rule, *lines])
+    return "\n".join("| " + " | ".join(markdown_plain(cell) for cell in line) + " |" for line in [header, rule, *lines])
 
 
 def bandwidth_text(value: float | None) -> str:
     """Two decimals, as nccl-tests prints them; empty where it is not known."""
     return "" if value is None else f"{value:.2f}"
-
-
-def _plain(text: str) -> str:
-    """Text that came from a machine, so that it can neither end a table's cell nor begin a link, code or an HTML tag."""
-    return " ".join(text.split()).translate(_ESCAPES)
 
 
 def _how_to_read() -> str:

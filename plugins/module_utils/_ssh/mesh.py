@@ -9,12 +9,20 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import os
 import re
 import stat
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
+    ADDRESS,
+    HOST_NAME,
+    NUMBER,
+    RUN_DIRECTORY,
+    Kind,
+    check_answer,
+    text,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     read_text,
@@ -22,7 +30,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     remove_empty_directories,
     write_text,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address, parse_source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import SSH_POLICY
@@ -32,6 +40,17 @@ SYSTEM_SSH_CONFIG = "/etc/ssh/ssh_config"
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
 _PUBLIC_KEY = re.compile(r"(ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}\Z")
+
+#: What one node must know of another, of what sshd_instance returns.
+_PEER = {
+    "address": ADDRESS,
+    "port": Kind(lambda value: NUMBER.is_allowed(value) and value <= 65535, "0 to 65535"),
+    "user": text(_USER.pattern, "a name of letters, digits, dots, underscores and dashes"),
+    "host_public_keys": [text(_PUBLIC_KEY.pattern, "a public key as 'TYPE BASE64'")],
+    "client_public_key": text(f"(?:{_PUBLIC_KEY.pattern})?", "a public key as 'TYPE BASE64'"),
+    "run_dir": RUN_DIRECTORY,
+    "hostname": HOST_NAME,
+}
 
 
 def check_environment_names(option: str, names: t.Iterable[str]) -> None:
@@ -120,32 +139,27 @@ def _parse_peer(option: str, value: t.Mapping[str, t.Any], complete: bool) -> Pe
         if not _PUBLIC_KEY.match(str(key)) and (complete or key):
             raise OptionError(f"{option}.{name}", key, "a public key as 'TYPE BASE64'")
     sources = value.get("sources") or [address]
-    allowed_sources = "a list of addresses and subnets, such as 10.0.0.0/24"
     if not isinstance(sources, list):
-        raise OptionError(f"{option}.sources", sources, allowed_sources)
-    for source in sources:
-        try:
-            ipaddress.ip_network(str(source))
-        except ValueError:
-            raise OptionError(f"{option}.sources", source, allowed_sources) from None
-    return Peer(address, port, user, tuple(host_keys), value["client_public_key"], tuple(sources))
-
-
-#: What one node must know of another, of what sshd_instance returns.
-_PEER_KEYS = ("address", "port", "user", "host_public_keys", "client_public_key", "run_dir", "hostname")
+        raise OptionError(f"{option}.sources", sources, "a list of addresses and subnets, such as 10.0.0.0/24")
+    checked_sources = tuple(parse_source(f"{option}.sources", source) for source in sources)
+    return Peer(address, port, user, tuple(host_keys), value["client_public_key"], checked_sources)
 
 
 def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
     """The peers of a run from what sshd_instance returned on each, with their names in the inventory.
 
-    Raises OptionError where there are none, or one has no result.
+    Nothing else of what the workers return becomes a fact, so all of it is checked here. In check mode ports and keys may be
+    missing. Raises GpufabricError if there are no peers, or if one has no result or returned something else.
     """
     if not names:
         raise OptionError("gpufabric_hosts", list(names), "at least one host of the play")
-    for name, result in zip(names, results):
-        if "address" not in result:
-            raise OptionError("gpufabric_hosts", name, "hosts of the play that have a private sshd; this one has none")
-    return [{"name": name, **{key: result[key] for key in _PEER_KEYS}} for name, result in zip(names, results)]
+    return [_named_peer(name, result) for name, result in zip(names, results)]
+
+
+def _named_peer(name: str, result: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    if "address" not in result:
+        raise OptionError("gpufabric_hosts", name, "hosts of the play that have a private sshd; this one has none")
+    return {"name": name, **check_answer(name, "sshd_instance", result, _PEER)}
 
 
 def render_known_hosts(peers: t.Iterable[Peer]) -> str:

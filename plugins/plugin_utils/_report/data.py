@@ -25,16 +25,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import setting_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import swept
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
 
 Document = t.Mapping[str, t.Any]
 
 #: In a setting's name; the rest of what differs are variables.
 _JOB = ("type", "redop", "ranks")
-
-#: What XML cannot hold, what controls a terminal, and what changes the direction of text: no reader wants it in a report.
-_CONTROL = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,11 +282,11 @@ class Report:
         host = next((entry["host"] for entry in test.problems if entry["host"]), None)
         return {
             "test": test.number,
-            "name": _inert(test.name),
-            "point": _inert(test.point) or None,
+            "name": inert(test.name),
+            "point": inert(test.point) or None,
             "verdict": test.verdict,
-            "host": host and _inert(clean(host)),
-            "why": _inert(clean(why)),
+            "host": host and inert(clean(host)),
+            "why": inert(clean(why)),
         }
 
     def as_json(self) -> dict[str, t.Any]:
@@ -344,21 +340,11 @@ class Report:
         return list(found.values())
 
 
-def clean(text: str) -> str:
-    """Without characters that control a terminal or that XML forbids; each is shown as one that cannot be shown."""
-    return _CONTROL.sub("\ufffd", text)
-
-
 def _amount(value: t.Any, unit: str) -> str:
     text = f"{value:.2f}" if isinstance(value, float) else "" if value is None else clean(str(value))
     # As in the expressions of assertions.
     text = text.lower() if isinstance(value, bool) else text
     return f"{text} {unit}".strip() if text else ""
-
-
-def _inert(text: str) -> str:
-    """What a workflow may hand to its next job as a variable, where braces would be a template."""
-    return re.sub(r"\{(?=[{%#])", "{ ", text)
 
 
 def setting_value(value: t.Any) -> str:

@@ -30,6 +30,11 @@ def test_text_is_shown_as_it_is(capsys, check_mode):
     assert capsys.readouterr().out == TABLE
 
 
+def test_control_characters_of_machines_are_not_shown(capsys):
+    run({"text": "w1: \x1b]0;owned\x07\x1b[2J\rok: [w1]\u202e"})
+    assert capsys.readouterr().out == "w1: \ufffd]0;owned\ufffd\ufffd[2J\ufffdok: [w1]\ufffd\n"
+
+
 def test_no_log_shows_nothing(capsys):
     assert run({"text": TABLE}, no_log=True) == {"changed": False}
     assert capsys.readouterr().out == ""

@@ -39,6 +39,13 @@ def test_a_person_reads_first_which_host_what_and_what_to_do():
     ]
 
 
+def test_control_characters_of_machines_are_neither_shown_nor_returned(capsys):
+    hostile = {**MISSING, "host": "g2", "cause": "c \x1b[2J\r", "evidence": "e \x1b]0;t\x07"}
+    result = run({"problems": [hostile], "logs": ["\x1b[2J"], "end": "\x9b2J"})
+    texts = [result["msg"], *result["problems"][0].values(), *result["logs"], result["end"], capsys.readouterr().out]
+    assert all(line.isprintable() for text in texts for line in str(text).split("\n"))
+
+
 @pytest.mark.parametrize("arguments", [{}, {"problems": [{"id": "x"}]}, {"problems": [], "text": "x"}])
 def test_arguments_are_checked(arguments):
     with pytest.raises(AnsibleError, match="missing required arguments|Unsupported parameters"):

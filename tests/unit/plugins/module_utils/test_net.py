@@ -13,7 +13,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     choose_address,
     default_route_interface,
     free_ports,
+    is_numeric,
+    parse_address,
     parse_port_range,
+    parse_source,
+    parse_subnet,
     read_addresses,
     subnet_of,
 )
@@ -58,6 +62,38 @@ def test_choose_address_names_option_value_and_what_is_allowed(options, words):
         choose_address(ADDRESSES, **options)
     assert all(word in str(error.value) for word in words)
     assert "\n" not in str(error.value)
+
+
+NO_ADDRESSES = [
+    "fe80::1%eth0",
+    "fe80::1%x\nHost *",
+    'fe80::1%x" ssh-ed25519 AAAA anyone',
+    "10.0.0.1\n",
+    "10.0.0.1 slots=64",
+    " 10.0.0.1",
+    '10.0.0.1"',
+    "{{ 1 }}",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", NO_ADDRESSES)
+def test_text_after_an_address_makes_it_none(text):
+    assert not is_numeric(text)
+    with pytest.raises(OptionError, match="without a zone"):
+        parse_address("address", text)
+    for source in (text, f"{text}/64"):
+        with pytest.raises(OptionError, match="a list of addresses and subnets"):
+            parse_source("sources", source)
+        with pytest.raises(OptionError, match="a subnet with its prefix length"):
+            parse_subnet("subnet", source)
+
+
+def test_addresses_are_taken_in_their_usual_spelling():
+    assert is_numeric("10.0.0.1")
+    assert parse_address("address", "FD00:0::1") == "fd00::1"
+    assert [parse_source("sources", text) for text in ("10.0.0.0/24", "fd00::1")] == ["10.0.0.0/24", "fd00::1"]
+    assert not is_numeric(167772161)
 
 
 def test_choose_address_never_guesses_between_two():

@@ -24,7 +24,7 @@ from ansible_collections.gpufabric.nccl.plugins.modules import free_port
         ),
         (
             {"address": "nohost"},
-            "address: 'nohost' is not allowed; allowed: a numeric IPv4 or IPv6 address, such as 10.0.0.1",
+            "address: 'nohost' is not allowed; allowed: a numeric IPv4 or IPv6 address, such as 10.0.0.1, without a zone",
         ),
     ],
 )

@@ -23,7 +23,7 @@ SOURCES = "is not allowed; allowed: a list of addresses and subnets, such as 10.
         ),
         (
             {"peers": [PEER, {**PEER, "address": "g2"}]},
-            "peers[1].address: 'g2' is not allowed; allowed: a numeric IPv4 or IPv6 address, such as 10.0.0.1",
+            "peers[1].address: 'g2' is not allowed; allowed: a numeric IPv4 or IPv6 address, such as 10.0.0.1, without a zone",
         ),
         (
             {"peers": [PEER, PEER]},

@@ -37,7 +37,7 @@ def nothing_runs(tmp_path):
         ),
         (
             {"address": "g1"},
-            "address: 'g1' is not allowed; allowed: a numeric IPv4 or IPv6 address, such as 10.0.0.1",
+            "address: 'g1' is not allowed; allowed: a numeric IPv4 or IPv6 address, such as 10.0.0.1, without a zone",
         ),
         (
             {"address": "240.0.0.1"},

@@ -56,3 +56,16 @@ def test_a_document():
 def test_several_causes_of_the_same_host_are_all_told():
     causes = [{**entry("a"), "cause": cause} for cause in ("No Services.", "No Endpoints.")]
     assert "  a: No Services. No Endpoints." in problems_text(causes).splitlines()
+
+
+def test_text_of_machines_is_neither_a_line_of_its_own_nor_a_control_sequence():
+    hostile = entry("g2\x1b[2J", cause="It is\nok: [g2]", cure="b\rfake", evidence=" \x1b]52;c;aGk=\x07")
+    lines = problems_text([hostile, entry("g3", evidence=" \n ")]).splitlines()
+    assert all(line.isprintable() for line in lines) and lines[1] == "  g2\ufffd[2J: It is ok: [g2]."
+
+
+def test_text_of_machines_is_no_markup():
+    hostile = entry("g|2", cause="<img src=x onerror=alert(1)> [a](b)", cure="`x`", evidence="\x1b[2J")
+    text = problems_markdown([hostile], [{"name": "g|2", "address": "<b>", "stage": "a|b", "problems": ["x|y"]}])
+    assert "<" not in text and "[a]" not in text.replace("\\[a\\]", "") and "\x1b" not in text
+    assert r"| g\|2 | &lt;b> | a\|b | x\|y |" in text and r"To do: \`x\`." in text

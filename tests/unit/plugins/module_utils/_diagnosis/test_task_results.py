@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import (
     answer_of,
     problems_by_host,
@@ -15,6 +16,7 @@ REFUSED = (
     'HTTP response body: {"message":"services is forbidden: User \\"system:serviceaccount:a:b\\" cannot list resource'
     ' \\"services\\" in API group \\"\\" in the namespace \\"bench\\"","reason":"Forbidden"}'
 )
+ANY = {"id": "any", "cause": "It is cold.", "cure": "Heat it.", "host": "as-it-calls-itself"}
 NOT_READ = "Module result deserialization failed: No start of json char found"
 
 
@@ -32,7 +34,7 @@ NOT_READ = "Module result deserialization failed: No start of json char found"
         ),
         ({"msg": "The module interpreter '/usr/bin/python3' was not found."}, ("interpreter-missing", "p-0")),
         ({"msg": "something else", "problems": []}, None),
-        ({"msg": "x", "problems": [{"id": "any", "host": "as-it-calls-itself"}]}, ("any", "p-0")),
+        ({"msg": "x", "problems": [ANY]}, ("any", "p-0")),
     ],
 )
 def test_what_a_result_tells(result, expected):
@@ -50,6 +52,41 @@ def test_the_answer_is_taken_from_the_text_of_an_exception():
     assert answer_of("no route to host\n\nOriginal traceback: \n  File x") == "no route to host"
 
 
+HOSTILE = [
+    "text",
+    {"id": 5},
+    [
+        "text",
+        None,
+        {"id": "any"},
+        {"id": "any", "cause": {}, "cure": "x"},
+        {"id": "{{ 1 }}", "cause": "x", "cure": "x"},
+    ],
+]
+
+
+@pytest.mark.parametrize("problems", HOSTILE, ids=repr)
+def test_what_is_no_problem_is_left_out(problems):
+    assert entries_from(problems) == []
+    assert problems_by_host({"to x": {"p-0": {"failed": True, "msg": "no", "problems": problems}}})["p-0"][0]["id"] == (
+        "step-failed"
+    )
+
+
+def test_a_problem_that_a_machine_returned_is_clean_and_complete():
+    told = {"id": "any", "cause": "a\x1b[2J", "cure": "b\rc", "severity": "x", "host": "h\u202e", "more": "x"}
+    assert entries_from([{**told, "evidence": ["d"]}]) == [
+        {
+            "id": "any",
+            "severity": "error",
+            "host": "h\ufffd",
+            "cause": "a\ufffd[2J",
+            "cure": "b\ufffdc",
+            "evidence": "['d']",
+        }
+    ]
+
+
 def test_problems_of_hosts_on_which_tasks_failed():
     first = {
         "a": {"failed": True, "msg": "no sshd"},
@@ -59,7 +96,7 @@ def test_problems_of_hosts_on_which_tasks_failed():
         "e": {},
     }
     second = {
-        "d": {"failed": True, "msg": "no", "problems": [{"id": "any", "host": "as-it-calls-itself"}]},
+        "d": {"failed": True, "msg": "no", "problems": [ANY]},
         "e": {"skipped": True},
     }
     found = problems_by_host({"to run a private sshd": first, "to be cleaned up": second})

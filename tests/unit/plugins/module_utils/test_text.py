@@ -1,0 +1,43 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, inert
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "\x1b[2J",
+        "\x1b]0;title\x07",
+        "\x1b]52;c;aGk=\x07",
+        "\rok: [w1]",
+        "\x9b2J",
+        "\x85",
+        "\x00",
+        "\x7f",
+        "\u202e",
+        "\u2066",
+        "\ud800",
+    ],
+    ids=repr,
+)
+def test_clean_leaves_nothing_that_controls_a_terminal(hostile):
+    text = clean(f"a{hostile}b")
+    assert text.isprintable() and text[0] == "a" and text[-1] == "b" and "\ufffd" in text
+
+
+def test_clean_keeps_lines_tabs_and_letters():
+    assert clean("größe 大\tx\ny\r\nz") == "größe 大\tx\ny\nz"
+
+
+def test_clean_values_goes_into_lists_and_dictionaries():
+    assert clean_values({"a\x1b": ["b\x1b", 1, None, True]}) == {"a\ufffd": ["b\ufffd", 1, None, True]}
+
+
+def test_inert_is_no_template():
+    assert inert("{{ a }} {% b %} {# c #} {d}") == "{ { a }} { % b %} { # c #} {d}"
+    assert inert("{{{%") == "{ { { %"
