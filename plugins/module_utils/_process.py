@@ -22,6 +22,9 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 
+#: The pid of a process and its start, which name it; a pid alone may be another's by now.
+Identity = t.Tuple[int, int]
+
 
 @dataclasses.dataclass(frozen=True)
 class Process:
@@ -31,6 +34,8 @@ class Process:
     parent: int
     uid: int
     command: tuple[str, ...]
+    #: Clock ticks since boot.
+    start: int = 0
 
 
 def parse_stat(stat: str) -> tuple[str, int]:
@@ -82,13 +87,43 @@ def read_processes() -> dict[int, Process]:
         with contextlib.suppress(OSError):
             path = f"/proc/{entry}"
             with open(f"{path}/stat", encoding="utf-8", errors="replace") as file:
-                state, parent = parse_stat(file.read())
+                status = file.read()
+            state, parent = parse_stat(status)
             if state in "ZX":
                 continue
             with open(f"{path}/cmdline", encoding="utf-8", errors="replace") as file:
                 command = tuple(file.read().rstrip("\0").split("\0"))
-            found[int(entry)] = Process(int(entry), parent, os.stat(path).st_uid, command)
+            found[int(entry)] = Process(int(entry), parent, os.stat(path).st_uid, command, parse_start(status))
     return found
+
+
+def identities(processes: t.Mapping[int, Process], pids: t.Iterable[int]) -> set[Identity]:
+    """The identities of these processes."""
+    return {(pid, processes[pid].start) for pid in pids}
+
+
+def send_signal(identity: Identity, number: int) -> None:
+    """Send a signal to a process, unless it has ended; never to another one that has got its pid."""
+    pid, start = identity
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError), contextlib.ExitStack() as stack:
+        descriptor = None
+        # Python 3.9 and Linux 5.3.
+        with contextlib.suppress(AttributeError, OSError):
+            descriptor = os.pidfd_open(pid)
+            stack.callback(os.close, descriptor)
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            if parse_start(file.read()) != start:
+                return
+        if descriptor is not None:
+            try:
+                signal.pidfd_send_signal(descriptor, number)
+                return
+            except ProcessLookupError:
+                return
+            except OSError:
+                # A filter of system calls.
+                pass
+        os.kill(pid, number)
 
 
 def stamped(processes: t.Mapping[int, Process], name: str, *values: str) -> set[int]:
@@ -109,26 +144,25 @@ def stamped(processes: t.Mapping[int, Process], name: str, *values: str) -> set[
     return found
 
 
-def end(select: t.Callable[[], set[int]], grace: float = 3.0) -> None:
+def end(select: t.Callable[[], set[Identity]], grace: float = 3.0) -> None:
     """End the selected processes: TERM, then KILL after ``grace`` seconds, until none is selected any more.
 
     ``select`` is asked anew each time, since a process that ends may have started others. Raises NodeError.
     """
     for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, 10.0)):
         deadline = time.monotonic() + seconds
-        signalled: set[int] = set()
+        signalled: set[Identity] = set()
         while True:
-            pids = select()
-            if not pids:
+            found = select()
+            if not found:
                 return
-            for pid in pids - signalled:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            signalled |= pids
+            for identity in found - signalled:
+                send_signal(identity, number)
+            signalled |= found
             if time.monotonic() > deadline:
                 break
             time.sleep(0.02)
-    raise NodeError(f"processes that do not end: {', '.join(map(str, sorted(select())))}")
+    raise NodeError(f"processes that do not end: {', '.join(str(pid) for pid, _start in sorted(select()))}")
 
 
 def end_started(pid: int | None, name: str, *values: str, grace: float = 3.0) -> None:
@@ -138,11 +172,12 @@ def end_started(pid: int | None, name: str, *values: str, grace: float = 3.0) ->
 
     What left the tree to run on its own still has the environment, and what lost the environment is still in the tree.
     """
-    tree = descendants(read_processes(), pid) if pid is not None else set()
+    before = read_processes()
+    tree = identities(before, descendants(before, pid)) if pid is not None else set()
 
-    def select() -> set[int]:
+    def select() -> set[Identity]:
         processes = read_processes()
-        return (tree & set(processes)) | stamped(processes, name, *values)
+        return (tree & identities(processes, processes)) | identities(processes, stamped(processes, name, *values))
 
     end(select, grace)
 

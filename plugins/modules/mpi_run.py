@@ -381,7 +381,7 @@ def run(params: dict, check_mode: bool) -> dict:
     run_dir = RunDir(params["run_id"], params["run_dir"])
     files = Run(run_dir)
     if params["state"] == "absent":
-        changed = os.path.isdir(run_dir.mpi)
+        changed = files.exists()
         if changed and not check_mode:
             files.remove()
         return {"changed": changed}
