@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import os
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -263,22 +264,74 @@ def _work_detached(work: t.Callable[[t.Callable[[], None]], None], log: str, wri
         os._exit(status)
 
 
+class DidNotEnd(NodeError):
+    """A program that took too long and was ended."""
+
+
 def run(
-    argv: t.Sequence[str], timeout: float = 30.0, environment: t.Mapping[str, str] | None = None
+    argv: t.Sequence[str],
+    timeout: float = 30.0,
+    environment: t.Mapping[str, str] | None = None,
+    text: str = "",
+    most: int = 64 << 20,
+    own_session: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short program to its end, output as text. Raises NodeError where it hangs or cannot be started."""
+    """Run a short program to its end, output as text.
+
+    ``text``: what it reads, of less than 64 KiB. ``most``: how many bytes it may print. Raises NodeError where it hangs, prints
+    more or cannot be started.
+    """
     try:
-        return subprocess.run(
+        process = subprocess.Popen(
             argv,
             env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=timeout,
-            check=False,
+            stdin=subprocess.PIPE if text else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=own_session,
+            bufsize=0,
         )
-    except subprocess.TimeoutExpired:
-        raise NodeError(f"{argv[0]} did not end within {timeout:g} s") from None
     except OSError as error:
         raise NodeError(f"cannot run {argv[0]}: {error.strerror}") from error
+    with process:
+        try:
+            if process.stdin:
+                with contextlib.suppress(BrokenPipeError), process.stdin:
+                    process.stdin.write(text.encode())
+            deadline = time.monotonic() + timeout
+            output = _read_all([process.stdout.fileno(), process.stderr.fileno()], deadline, most)
+            process.wait(max(deadline - time.monotonic(), 0))
+        except (TimeoutError, subprocess.TimeoutExpired):
+            raise DidNotEnd(f"{argv[0]} did not end within {timeout:g} s") from None
+        except OverflowError:
+            raise NodeError(f"{argv[0]} was ended because it printed more than {most >> 20} MiB") from None
+        finally:
+            if process.poll() is None:
+                process.kill()
+    stdout, stderr = (data.decode("utf-8", errors="replace") for data in output)
+    return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)
+
+
+def _read_all(descriptors: t.Sequence[int], deadline: float, most: int) -> list[bytes]:
+    """All that comes of each of these until its end. Raises TimeoutError, or OverflowError where it is more than ``most`` bytes."""
+    found: dict[int, list[bytes]] = {descriptor: [] for descriptor in descriptors}
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    open_ones = len(descriptors)
+    size = 0
+    while open_ones:
+        left = deadline - time.monotonic()
+        ready = poll.poll(left * 1000) if left > 0 else []
+        if not ready:
+            raise TimeoutError
+        for descriptor, _event in ready:
+            data = os.read(descriptor, 1 << 16)
+            found[descriptor].append(data)
+            size += len(data)
+            if not data:
+                poll.unregister(descriptor)
+                open_ones -= 1
+        if size > most:
+            raise OverflowError
+    return [b"".join(parts) for parts in found.values()]

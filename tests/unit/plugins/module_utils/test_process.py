@@ -135,6 +135,20 @@ def test_run_reports_what_cannot_be_run():
         run([sys.executable, "-c", "import time; time.sleep(60)"], timeout=0.1)
 
 
+def test_run_gives_both_outputs_and_takes_text():
+    program = "import sys; print(sys.stdin.read()[::-1], end=''); print('e' * 200000, file=sys.stderr); sys.exit(3)"
+    done = run([sys.executable, "-c", program], text="abc")
+    assert (done.returncode, done.stdout, len(done.stderr)) == (3, "cba", 200001)
+    # A program that reads nothing.
+    assert run(["true"], text="x" * 60000).returncode == 0
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_run_ends_what_prints_without_end(stream):
+    with pytest.raises(NodeError, match="was ended because it printed more than 1 MiB"):
+        run([sys.executable, "-c", f"import sys\nwhile True: sys.{stream}.write('y' * 9999)"], timeout=60, most=1 << 20)
+
+
 def test_find_program_knows_roots_directories(monkeypatch):
     monkeypatch.setenv("PATH", "/nosuch")
     assert find_program("no-such-program") is None
