@@ -43,7 +43,8 @@ def write_text(path: str, text: str, mode: int = 0o600) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, mode)
+            # Not by name: the owner of the folder may have put a link there.
+            os.fchmod(file.fileno(), mode)
         os.replace(temporary, path)
     except OSError as error:
         with contextlib.suppress(OSError):

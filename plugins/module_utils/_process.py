@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import os
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,9 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 
+#: The pid of a process and its start, which name it; a pid alone may be another's by now.
+Identity = t.Tuple[int, int]
+
 
 @dataclasses.dataclass(frozen=True)
 class Process:
@@ -31,6 +35,8 @@ class Process:
     parent: int
     uid: int
     command: tuple[str, ...]
+    #: Clock ticks since boot.
+    start: int = 0
 
 
 def parse_stat(stat: str) -> tuple[str, int]:
@@ -82,13 +88,43 @@ def read_processes() -> dict[int, Process]:
         with contextlib.suppress(OSError):
             path = f"/proc/{entry}"
             with open(f"{path}/stat", encoding="utf-8", errors="replace") as file:
-                state, parent = parse_stat(file.read())
+                status = file.read()
+            state, parent = parse_stat(status)
             if state in "ZX":
                 continue
             with open(f"{path}/cmdline", encoding="utf-8", errors="replace") as file:
                 command = tuple(file.read().rstrip("\0").split("\0"))
-            found[int(entry)] = Process(int(entry), parent, os.stat(path).st_uid, command)
+            found[int(entry)] = Process(int(entry), parent, os.stat(path).st_uid, command, parse_start(status))
     return found
+
+
+def identities(processes: t.Mapping[int, Process], pids: t.Iterable[int]) -> set[Identity]:
+    """The identities of these processes."""
+    return {(pid, processes[pid].start) for pid in pids}
+
+
+def send_signal(identity: Identity, number: int) -> None:
+    """Send a signal to a process, unless it has ended; never to another one that has got its pid."""
+    pid, start = identity
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError), contextlib.ExitStack() as stack:
+        descriptor = None
+        # Python 3.9 and Linux 5.3.
+        with contextlib.suppress(AttributeError, OSError):
+            descriptor = os.pidfd_open(pid)
+            stack.callback(os.close, descriptor)
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            if parse_start(file.read()) != start:
+                return
+        if descriptor is not None:
+            try:
+                signal.pidfd_send_signal(descriptor, number)
+                return
+            except ProcessLookupError:
+                return
+            except OSError:
+                # A filter of system calls.
+                pass
+        os.kill(pid, number)
 
 
 def stamped(processes: t.Mapping[int, Process], name: str, *values: str) -> set[int]:
@@ -109,26 +145,25 @@ def stamped(processes: t.Mapping[int, Process], name: str, *values: str) -> set[
     return found
 
 
-def end(select: t.Callable[[], set[int]], grace: float = 3.0) -> None:
+def end(select: t.Callable[[], set[Identity]], grace: float = 3.0) -> None:
     """End the selected processes: TERM, then KILL after ``grace`` seconds, until none is selected any more.
 
     ``select`` is asked anew each time, since a process that ends may have started others. Raises NodeError.
     """
     for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, 10.0)):
         deadline = time.monotonic() + seconds
-        signalled: set[int] = set()
+        signalled: set[Identity] = set()
         while True:
-            pids = select()
-            if not pids:
+            found = select()
+            if not found:
                 return
-            for pid in pids - signalled:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            signalled |= pids
+            for identity in found - signalled:
+                send_signal(identity, number)
+            signalled |= found
             if time.monotonic() > deadline:
                 break
             time.sleep(0.02)
-    raise NodeError(f"processes that do not end: {', '.join(map(str, sorted(select())))}")
+    raise NodeError(f"processes that do not end: {', '.join(str(pid) for pid, _start in sorted(select()))}")
 
 
 def end_started(pid: int | None, name: str, *values: str, grace: float = 3.0) -> None:
@@ -138,11 +173,12 @@ def end_started(pid: int | None, name: str, *values: str, grace: float = 3.0) ->
 
     What left the tree to run on its own still has the environment, and what lost the environment is still in the tree.
     """
-    tree = descendants(read_processes(), pid) if pid is not None else set()
+    before = read_processes()
+    tree = identities(before, descendants(before, pid)) if pid is not None else set()
 
-    def select() -> set[int]:
+    def select() -> set[Identity]:
         processes = read_processes()
-        return (tree & set(processes)) | stamped(processes, name, *values)
+        return (tree & identities(processes, processes)) | identities(processes, stamped(processes, name, *values))
 
     end(select, grace)
 
@@ -228,22 +264,74 @@ def _work_detached(work: t.Callable[[t.Callable[[], None]], None], log: str, wri
         os._exit(status)
 
 
+class DidNotEnd(NodeError):
+    """A program that took too long and was ended."""
+
+
 def run(
-    argv: t.Sequence[str], timeout: float = 30.0, environment: t.Mapping[str, str] | None = None
+    argv: t.Sequence[str],
+    timeout: float = 30.0,
+    environment: t.Mapping[str, str] | None = None,
+    text: str = "",
+    most: int = 64 << 20,
+    own_session: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short program to its end, output as text. Raises NodeError where it hangs or cannot be started."""
+    """Run a short program to its end, output as text.
+
+    ``text``: what it reads, of less than 64 KiB. ``most``: how many bytes it may print. Raises NodeError where it hangs, prints
+    more or cannot be started.
+    """
     try:
-        return subprocess.run(
+        process = subprocess.Popen(
             argv,
             env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=timeout,
-            check=False,
+            stdin=subprocess.PIPE if text else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=own_session,
+            bufsize=0,
         )
-    except subprocess.TimeoutExpired:
-        raise NodeError(f"{argv[0]} did not end within {timeout:g} s") from None
     except OSError as error:
         raise NodeError(f"cannot run {argv[0]}: {error.strerror}") from error
+    with process:
+        try:
+            if process.stdin:
+                with contextlib.suppress(BrokenPipeError), process.stdin:
+                    process.stdin.write(text.encode())
+            deadline = time.monotonic() + timeout
+            output = _read_all([process.stdout.fileno(), process.stderr.fileno()], deadline, most)
+            process.wait(max(deadline - time.monotonic(), 0))
+        except (TimeoutError, subprocess.TimeoutExpired):
+            raise DidNotEnd(f"{argv[0]} did not end within {timeout:g} s") from None
+        except OverflowError:
+            raise NodeError(f"{argv[0]} was ended because it printed more than {most >> 20} MiB") from None
+        finally:
+            if process.poll() is None:
+                process.kill()
+    stdout, stderr = (data.decode("utf-8", errors="replace") for data in output)
+    return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)
+
+
+def _read_all(descriptors: t.Sequence[int], deadline: float, most: int) -> list[bytes]:
+    """All that comes of each of these until its end. Raises TimeoutError, or OverflowError where it is more than ``most`` bytes."""
+    found: dict[int, list[bytes]] = {descriptor: [] for descriptor in descriptors}
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    open_ones = len(descriptors)
+    size = 0
+    while open_ones:
+        left = deadline - time.monotonic()
+        ready = poll.poll(left * 1000) if left > 0 else []
+        if not ready:
+            raise TimeoutError
+        for descriptor, _event in ready:
+            data = os.read(descriptor, 1 << 16)
+            found[descriptor].append(data)
+            size += len(data)
+            if not data:
+                poll.unregister(descriptor)
+                open_ones -= 1
+        if size > most:
+            raise OverflowError
+    return [b"".join(parts) for parts in found.values()]

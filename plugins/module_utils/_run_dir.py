@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -16,7 +17,12 @@ import stat
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._files import remove_empty_directories
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
+    read_text,
+    remove,
+    remove_empty_directories,
+    write_text,
+)
 
 #: Stamped into the environment of everything that a run starts, so that it can be found and ended.
 RUN_ID_VARIABLE = "GPUFABRIC_RUN_ID"
@@ -28,8 +34,9 @@ RUN_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
 }
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
-# Open MPI splits the ssh agent's command line at blanks, and ssh_config knows %, ~, $ and quotes.
-_RUN_DIR = re.compile(r"/[A-Za-z0-9._/+-]+\Z")
+# Open MPI splits the ssh agent's command line at blanks, and ssh_config knows %, ~, $ and quotes. Nothing of one part only, such as
+# /tmp or /scratch: others use it too.
+_RUN_DIR = re.compile(r"/[A-Za-z0-9._+-]+(?:/[A-Za-z0-9._+-]+)+\Z")
 
 
 def default_run_dir(run_id: str, uid: int) -> str:
@@ -54,10 +61,16 @@ class RunDir:
             )
         self.run_id = run_id
         self.uid = os.geteuid() if uid is None else uid
-        self.is_default = path is None
-        self.path = default_run_dir(run_id, self.uid) if path is None else os.path.normpath(path)
-        if not _RUN_DIR.match(self.path):
-            raise OptionError("run_dir", path, "an absolute path of letters, digits and ._+- below /")
+        default = default_run_dir(run_id, self.uid)
+        # normpath keeps two slashes at the beginning.
+        self.path = default if path is None else "/" + os.path.normpath(path).lstrip("/")
+        self.is_default = self.path == default
+        if not _RUN_DIR.match(self.path) or (path is not None and not os.path.isabs(path)):
+            raise OptionError(
+                "run_dir",
+                path,
+                "an absolute path of two parts or more, such as /scratch/run, of letters, digits and ._+-",
+            )
         self.sshd = os.path.join(self.path, "sshd")
         self.ssh = os.path.join(self.path, "ssh")
         self.mpi = os.path.join(self.path, "mpi")
@@ -66,6 +79,8 @@ class RunDir:
         self.tmp = os.path.join(self.path, "tmp")
         #: All that a run keeps here; the user may have chosen a directory that holds other things too.
         self.places = (self.sshd, self.ssh, self.mpi, self.account, self.tmp)
+        #: There while the places in a directory that the user has chosen are the run's.
+        self.mark = os.path.join(self.path, ".gpufabric")
         self.client_key = os.path.join(self.ssh, "id_ed25519")
         #: A copy of somebody else's private key, where the run logs in with that.
         self.identity = os.path.join(self.ssh, "identity")
@@ -77,30 +92,54 @@ class RunDir:
         self.points = os.path.join(self.mpi, "points")
 
     def check(self) -> None:
-        """Raise NodeError where the directory cannot be made, or is not safely this user's own."""
+        """Raise NodeError where the directory cannot be made, or is not safely this user's and this run's own."""
         existing = self.path
         while not os.path.lexists(existing):
             existing = os.path.dirname(existing)
-        if existing == self.path:
-            self._check_owned(self.path)
-        elif not os.path.isdir(existing) or not os.access(existing, os.W_OK | os.X_OK):
+        if existing != self.path and (not os.path.isdir(existing) or not os.access(existing, os.W_OK | os.X_OK)):
             raise NodeError(
                 f"run_dir: {self.path} cannot be made, because {existing} is not a directory that {_user(self.uid)} may write;"
                 " set run_dir to a path below one that is",
                 has_cure=True,
             )
-        elif self.is_default and os.path.dirname(self.path) == existing:
-            self._check_owned(existing)
+        self._check_way(existing)
+        self._check_places()
 
     def create(self, *subdirectories: str) -> None:
         """Make the directory and the named ones in it, mode 0700. Raises NodeError."""
         self.check()
-        for path in (os.path.dirname(self.path), self.path, *subdirectories):
+        parent = os.path.dirname(self.path)
+        self._make(os.makedirs, os.path.dirname(parent))
+        # Another user may make one of these meanwhile.
+        self._make(os.mkdir, parent)
+        self._make(os.mkdir, self.path)
+        self._check_way(self.path)
+        if not os.path.exists(self.mark):
+            self._check_places()
             try:
-                os.makedirs(path, mode=0o700, exist_ok=True)
-            except OSError as error:
-                raise NodeError(f"run_dir: cannot make {path}: {error.strerror}") from error
-        self.check()
+                write_text(self.mark, json.dumps({"run_id": self.run_id}) + "\n")
+            except NodeError:
+                # Without a mark, nobody would remove it.
+                remove_empty_directories(self.path)
+                raise
+        for path in subdirectories:
+            self._make(os.makedirs, path)
+
+    def holds_run(self) -> bool:
+        """Whether what is in the directory's places is the run's: no other makes anything in the default one. Raises NodeError."""
+        return self._marked_by() == self.run_id or (self.is_default and os.path.lexists(self.path))
+
+    def siblings(self) -> list[str]:
+        """Directories beside this one where other runs of this user may be, but for those that another user may write."""
+        parent = os.path.dirname(self.path)
+        found = []
+        for name in sorted(os.listdir(parent)):
+            path = os.path.join(parent, name)
+            # Another run may end meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                if path != self.path and self._is_owned(os.lstat(path)):
+                    found.append(path)
+        return found
 
     def remaining(self) -> list[str]:
         """The paths of what there is of the run: of the directory where nothing else is in it, else of its places.
@@ -109,19 +148,24 @@ class RunDir:
         """
         if os.path.lexists(self.path):
             self._check_owned(self.path)
+        if not self.holds_run():
+            return []
         try:
             names = {os.path.join(self.path, name) for name in os.listdir(self.path)}
         except FileNotFoundError:
             return []
         except OSError as error:
             raise NodeError(f"cannot read {self.path}: {error.strerror}") from error
-        return [self.path] if names <= set(self.places) else [path for path in self.places if path in names]
+        whole = names <= {*self.places, self.mark}
+        return [self.path] if whole else [path for path in self.places if path in names]
 
-    def remove(self) -> None:
-        """Remove all that there is of the run, and the directory where nothing else is in it. Raises NodeError."""
+    def remove(self, *places: str) -> None:
+        """Remove these places of the run, all if none is named, and the directory where nothing else is in it. Raises NodeError."""
         if os.path.lexists(self.path):
             self._check_owned(self.path)
-        for path in self.places:
+        if not self.holds_run():
+            return
+        for path in places or self.places:
             try:
                 with contextlib.suppress(FileNotFoundError):
                     shutil.rmtree(path)
@@ -130,20 +174,77 @@ class RunDir:
         self.remove_if_empty()
 
     def remove_if_empty(self, *subdirectories: str) -> None:
-        """Remove the named directories, the run's own and the default's parent, each if nothing is in it."""
-        remove_empty_directories(*subdirectories, self.path)
+        """Remove the named directories, the run's own and the default's parent, each if the run has nothing in it any more."""
+        if not self.holds_run():
+            return
+        remove_empty_directories(*subdirectories)
+        if not any(map(os.path.lexists, self.places)):
+            remove(self.mark)
+            remove_empty_directories(self.path)
         if self.is_default:
             remove_empty_directories(os.path.dirname(self.path))
 
+    def _make(self, make: t.Callable[[str, int], None], path: str) -> None:
+        try:
+            make(path, 0o700)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise NodeError(f"run_dir: cannot make {path}: {error.strerror}") from error
+
+    def _marked_by(self) -> str | None:
+        """The run id in the mark; None where there is none."""
+        with contextlib.suppress(ValueError, AttributeError):
+            return json.loads(read_text(self.mark) or "").get("run_id")
+        return None
+
+    def _check_places(self) -> None:
+        if self.is_default or self.holds_run():
+            return
+        other = self._marked_by()
+        there = [os.path.basename(path) for path in self.places if os.path.lexists(path)]
+        if other or there:
+            what = f"belongs to the run {other}" if other else f"has {', '.join(there)} already, which no run made"
+            raise NodeError(f"run_dir: {self.path} {what}; set run_dir to a directory of its own", has_cure=True)
+
+    def _check_way(self, existing: str) -> None:
+        """Raise NodeError where another user can put something else in place of the directory, as far as it exists."""
+        for path in dict.fromkeys([*_way_to(existing), *_way_to(os.path.realpath(existing))]):
+            owner = _status(path).st_uid
+            if owner not in (0, self.uid) and path != self.path:
+                raise NodeError(
+                    f"run_dir: {path}, on the way to {self.path}, belongs to uid {owner}, who can put another directory there;"
+                    f" set run_dir to a path below directories of root and of {_user(self.uid)} only",
+                    has_cure=True,
+                )
+        for path in (*([os.path.dirname(self.path)] if self.is_default else []), self.path):
+            if os.path.lexists(path):
+                self._check_owned(path)
+
+    def _is_owned(self, status: os.stat_result) -> bool:
+        return stat.S_ISDIR(status.st_mode) and status.st_uid == self.uid and not status.st_mode & 0o022
+
     def _check_owned(self, path: str) -> None:
         # /tmp is anybody's: a directory or link that another user laid there must not be trusted.
-        status = os.lstat(path)
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != self.uid or status.st_mode & 0o022:
+        status = _status(path)
+        if not self._is_owned(status):
             raise NodeError(
                 f"run_dir: {path} is not a directory that only {_user(self.uid)} may write"
                 f" (owner uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}); remove it or set run_dir",
                 has_cure=True,
             )
+
+
+def _way_to(path: str) -> list[str]:
+    """The directories from the root on that lead to a path, and the path itself."""
+    return [path] if path == "/" else [*_way_to(os.path.dirname(path)), path]
+
+
+def _status(path: str) -> os.stat_result:
+    try:
+        return os.lstat(path)
+    except OSError as error:
+        raise NodeError(f"run_dir: cannot look at {path}: {error.strerror}") from error
 
 
 def _user(uid: int) -> str:

@@ -167,6 +167,13 @@ options:
       - By default there is no limit.
     type: float
     version_added: 0.2.0
+  output_limit:
+    description:
+      - How much a point may print, such as V(500M) or V(2G). V(0) is for no limit. After that, the module ends the point's processes.
+      - They are also ended if the file system of the run's directory is almost full. As root, that is usually the node's memory.
+    type: str
+    default: 2G
+    version_added: 0.2.0
   resume:
     description:
       - Whether to keep the finished points of an earlier run of the same O(run_id), and not run them again, if
@@ -381,7 +388,7 @@ def run(params: dict, check_mode: bool) -> dict:
     run_dir = RunDir(params["run_id"], params["run_dir"])
     files = Run(run_dir)
     if params["state"] == "absent":
-        changed = os.path.isdir(run_dir.mpi)
+        changed = files.exists()
         if changed and not check_mode:
             files.remove()
         return {"changed": changed}

@@ -451,6 +451,16 @@ def test_faults_on_the_way(mesh, faults):
     faults.healthy("eight nodes that were unreachable", mesh.preflight()[0]["problems"], "mpi_preflight")
 
 
+NOISY = Fault("the shell's profile prints without end", "session-noisy", "g2", "sed -i '1i yes' ~/.bashrc", "sed -i 1d ~/.bashrc",
+              "session")  # fmt: skip
+
+
+def test_a_session_that_prints_without_end_holds_nothing_up(mesh, faults):
+    with made(mesh, [NOISY]):
+        (result,) = mesh.preflight()
+    check(result, [NOISY], faults)
+
+
 KEY = "RUN/ssh/id_ed25519"
 KEY_FAULTS = [
     Fault("the private key is missing", "ssh-key-missing", "g1", f"mv {KEY} /root/key", f"mv /root/key {KEY}"),

@@ -227,6 +227,7 @@ def test_a_search_with_settings_of_its_own(trio, tmp_path):
         "key_exchange_port": PORT,
         "key_exchange_connect_timeout": 7,
         "nccl_benchmark_silence_timeout": 88,
+        "nccl_benchmark_output_limit": "900M",
         "isolate_inside": "none",
         "isolate_screens": 1,
         "isolate_collective": "broadcast",
@@ -252,7 +253,8 @@ def test_a_search_with_settings_of_its_own(trio, tmp_path):
     assert RUN_DIR in words
     assert {played.result(node, "gpufabric.nccl.sshd_instance")["port"] for node in HOSTS} == {PORT}
     assert played.result("g3", "gpufabric.nccl.ssh_mesh")["invocation"]["module_args"]["connect_timeout"] == 7
-    assert played.result(action=MPI_RUN)["invocation"]["module_args"]["silence_timeout"] == 88
+    arguments = played.result(action=MPI_RUN)["invocation"]["module_args"]
+    assert (arguments["silence_timeout"], arguments["output_limit"]) == (88, "900M")
     for node in HOSTS:
         seen = json.loads(trio.shell(node, "cat /tmp/seen; rm /tmp/seen").stdout)
         wanted = {"NCCL_ALGO": "Ring", "TEST_OPTION": "went along", "OMPI_MCA_btl_tcp_links": "2"}

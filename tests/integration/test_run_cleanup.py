@@ -85,6 +85,17 @@ def test_what_others_keep_in_the_directory_stays(nodes):
     _started, cleaned = nodes.predicted([("sshd_instance", kept), ("run_cleanup", kept)])
     assert cleaned["removed"][:2] == ["/tmp/shared/sshd", "/tmp/shared/ssh"]
     assert nodes.shell("g1", "ls -A /tmp/shared").stdout == "of-others\n"
+    # With directories that no run made, a start fails, and nothing takes them away.
+    nodes.shell("g1", "mkdir /tmp/shared/tmp /tmp/shared/mpi; touch /tmp/shared/tmp/precious /tmp/shared/mpi/run.json")
+    ends = [
+        ("mpi_run", {**kept, "state": "absent"}),
+        ("sshd_instance", {**kept, "state": "absent"}),
+        ("run_cleanup", kept),
+    ]
+    refused, *ended = nodes.modules([("sshd_instance", kept), *ends])
+    assert refused["msg"].startswith("run_dir: /tmp/shared has mpi, tmp already, which no run made"), refused
+    assert [result["changed"] for result in ended] == [False] * len(ends)
+    assert nodes.shell("g1", "find /tmp/shared -type f").stdout.count("\n") == 3
     nodes.shell("g1", "rm -r /tmp/shared")
     assert nodes.state("g1") == before
 

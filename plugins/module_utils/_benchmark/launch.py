@@ -47,6 +47,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import agent
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs import find_openssh_program
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
 #: The options of mpi_run, for the module and its action.
 ARGUMENT_SPEC: dict[str, t.Any] = {
@@ -78,6 +79,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "silence_timeout": {"type": "float", "default": 0},
     "orphan_timeout": {"type": "float", "default": 3600},
     "limit_time": {"type": "float"},
+    "output_limit": {"type": "str", "default": "2G"},
     "resume": {"type": "bool", "default": True},
     # Of the action plugin.
     "fetch_dest": {"type": "path"},
@@ -160,6 +162,7 @@ def make_plan(params: dict[str, t.Any], run_dir: RunDir, account: Account, check
         silence=params["silence_timeout"],
         orphan=params["orphan_timeout"],
         total=params["limit_time"],
+        output=parse_size("output_limit", params["output_limit"]),
     )
     files = parse_files(params["files"])
     hosts = read_hosts(params["hostfile"] or run_dir.hostfile, check_mode)

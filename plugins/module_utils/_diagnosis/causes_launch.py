@@ -689,6 +689,14 @@ ENTRIES = (
         found_by="mpi_run",
     ),
     entry(
+        "output-too-long",
+        "The program printed more than [{limit}|it may] and was ended.",
+        "See in its output what repeats: a rank in a loop of errors, or NCCL_DEBUG=TRACE. If so much output is wanted, raise"
+        " output_limit.",
+        precedence=ECHO,
+        found_by="mpi_run",
+    ),
+    entry(
         "limit-reached",
         "The time of the run[, {seconds} s,] was over before this point could start.",
         "Run it again, which continues here, or raise limit_time.",

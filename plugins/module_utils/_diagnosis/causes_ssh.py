@@ -340,6 +340,13 @@ ENTRIES = (
         found_by="mpi_preflight, ssh_probe",
     ),
     entry(
+        "session-noisy",
+        "The login worked, but the session prints without end, so the host could not be checked.",
+        "Log in by hand and see what prints. Take it out of the files that the login shell reads (~/.bashrc, ~/.profile,"
+        " /etc/profile.d), or let it print in interactive sessions only.",
+        found_by="mpi_preflight",
+    ),
+    entry(
         "openssh-missing",
         "This node does not have [{program}|a program of OpenSSH].",
         "Install OpenSSH (Debian, Ubuntu: apt-get install [{debian}|openssh-server openssh-client]; RHEL and its"

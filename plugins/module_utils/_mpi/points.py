@@ -57,13 +57,14 @@ class Point:
 class Limits:
     """Times in seconds: for all ranks to start, without any output, without anybody who asks, for the run as a whole.
 
-    0 is no limit, of ``total`` None.
+    ``output``: bytes that a point may print. 0 is no limit, of ``total`` None.
     """
 
     startup: float = 120.0
     silence: float = 0.0
     orphan: float = 3600.0
     total: float | None = None
+    output: int = 2 << 30
 
     def __post_init__(self) -> None:
         for option, value in (("startup", self.startup), ("silence", self.silence), ("orphan", self.orphan)):
@@ -101,7 +102,7 @@ class Plan:
     def fingerprint(self) -> str:
         """The same for runs that do the same and give up at the same time."""
         points = [(job.point.id, job.point.name, job.point.timeout) for job in self.jobs]
-        return _digest([self.fingerprints(), points, self.limits.startup, self.limits.silence])
+        return _digest([self.fingerprints(), points, self.limits.startup, self.limits.silence, self.limits.output])
 
 
 def _told(job: Job) -> list[t.Any]:

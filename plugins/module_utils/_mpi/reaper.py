@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import DidNotEnd, run
 
 #: Set in every process of a point, on every node, so that it can be found and ended.
 POINT_VARIABLE = "GPUFABRIC_POINT"
@@ -24,6 +25,8 @@ DAEMON_VARIABLES = ("OMPI_MCA_gpufabric_point", "PRTE_MCA_gpufabric_point")
 #: Seconds until a host has to have answered: to connect, then twice to wait for processes to end.
 _CONNECT_TIMEOUT = 5
 _DEADLINE = 20.0
+#: How many bytes a host may print meanwhile.
+_MOST_OUTPUT = 1 << 20
 #: How many hosts are asked at once.
 _AT_ONCE = 64
 
@@ -116,21 +119,18 @@ def reap(run_id: str, reach: Reach, environment: t.Mapping[str, str]) -> list[Re
     def ask(host: str) -> Reaped:
         options = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_TIMEOUT}"]
         try:
-            done = subprocess.run(
+            done = run(
                 [*reach.agent, *options, host, "sh", "-s", run_id],
-                env={**environment, **reach.environment},
-                input=_SCRIPT,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
                 timeout=_DEADLINE,
-                start_new_session=True,
-                check=False,
+                environment={**environment, **reach.environment},
+                text=_SCRIPT,
+                most=_MOST_OUTPUT,
+                own_session=True,
             )
-        except subprocess.TimeoutExpired:
+        except DidNotEnd:
             return Reaped(host, error=f"no answer within {_DEADLINE:g} s")
-        except OSError as error:
-            return Reaped(host, error=f"cannot run {reach.agent[0]}: {error.strerror}")
+        except NodeError as error:
+            return Reaped(host, error=str(error))
         return parse_answer(host, done.stdout, done.stderr)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:

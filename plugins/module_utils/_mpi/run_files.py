@@ -143,15 +143,19 @@ class Run:
                     self._pack()
         return followed
 
+    def exists(self) -> bool:
+        """Whether there is anything of the run's points, going or not."""
+        return self.run_dir.holds_run() and os.path.isdir(self.run_dir.mpi)
+
     def has_to_stop(self) -> bool:
         """Whether anything of the points runs on this node, or what came of them is not written down."""
-        if self._read(self._state) is None:
+        if not self.exists() or self._read(self._state) is None:
             return False
         return not self._is_told() or bool(stamped(read_processes(), POINT_VARIABLE, *self._stamps()))
 
     def stop(self) -> dict[str, t.Any]:
         """End what runs of the points, on all hosts; what came of them all, where any were run. Raises NodeError."""
-        if not os.path.isdir(self.run_dir.mpi):
+        if not self.exists():
             return {}
         with self._lock():
             state = self._read(self._state)
@@ -181,10 +185,7 @@ class Run:
         """End what runs of any point, and remove the points and the hostfile. Raises NodeError."""
         self.stop()
         # The sessions of the private sshd use the latter.
-        for path in (self.run_dir.mpi, *([] if os.path.isdir(self.run_dir.sshd) else [self.run_dir.tmp])):
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(path)
-        self.run_dir.remove_if_empty()
+        self.run_dir.remove(self.run_dir.mpi, *([] if os.path.isdir(self.run_dir.sshd) else [self.run_dir.tmp]))
 
     # What the runner writes.
 

@@ -53,6 +53,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_addresses
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 #: Seconds between two looks at what a program has printed.
 _TICK = 0.2
@@ -62,6 +63,11 @@ _MOST_BLOCKS = 128
 _LOST_DAEMON = b"lost communication with a remote daemon"
 #: Outputs that are longer are compressed when their point is over.
 _LONG = 1 << 20
+#: What must stay free of the file system that a point prints to: so many bytes, or this part of a small one.
+_RESERVE, _RESERVED_PART = 64 << 20, 0.05
+#: How much is read for causes of each output that was too long.
+_MOST_DIAGNOSED = 16 << 20
+_LONGEST_LINE = 1 << 16
 
 
 def this_launcher() -> Launcher:
@@ -84,6 +90,22 @@ def launch_environment(run_dir: RunDir, number: int, environment: t.Mapping[str,
     return {**kept, **own, "TMPDIR": run_dir.tmp}
 
 
+def too_full(free: int, size: int, printed: int) -> bool:
+    """Whether what a point has printed, in bytes, may have filled its file system, and what is left must be kept for others."""
+    return free < _reserve(size) and printed > _LONG
+
+
+def _reserve(size: int) -> int:
+    return min(_RESERVE, int(size * _RESERVED_PART))
+
+
+def _space(path: str) -> tuple[int, int]:
+    """Bytes that this user may still write to the file system of a directory, and all that it has."""
+    status = os.statvfs(path)
+    free = status.f_bfree if os.geteuid() == 0 else status.f_bavail
+    return free * status.f_frsize, status.f_blocks * status.f_frsize
+
+
 def go_through(run: Run, plan: Plan, kept: t.Mapping[int, t.Mapping[str, t.Any]], begun: t.Callable[[], None]) -> None:
     """Run all points of a plan but those that are kept. Raises NodeError."""
     _Runner(run, plan, kept).work(begun)
@@ -95,6 +117,10 @@ class _Growing:
     def __init__(self, path: str, feed: t.Callable[[bytes], None]) -> None:
         self._file = open(path, "rb")  # noqa: SIM115  # as long as the point
         self._feed = feed
+
+    def size(self) -> int:
+        """Bytes that it has now."""
+        return os.fstat(self._file.fileno()).st_size
 
     def advance(self) -> bool:
         """Read what is new, at most so much; whether there was anything."""
@@ -246,7 +272,7 @@ class _Runner:
         problems = self._problems(job, overdue, process.returncode, watch, results, output, sizes)
         problems += [problem for problem in (found.problem() for found in reaped) if problem is not None]
         if overdue:
-            status = "stopped" if overdue == "orphan" else "timeout"
+            status = {"orphan": "stopped", "output": "failed", "disk": "failed"}.get(overdue, "timeout")
         else:
             status = "failed" if process.returncode or problems else "finished"
         exit_status = None if overdue else process.returncode
@@ -270,6 +296,24 @@ class _Runner:
         marks = list(watch.marks.found.values())
         if overdue == "orphan":
             return [unfinished_problem("orphaned", None, seconds=limits.orphan)]
+        if overdue in ("output", "disk"):
+            if overdue == "output":
+                own = problem("output-too-long", limit=format_size(limits.output))
+            else:
+                free, size = watch.space
+                facts = {
+                    "path": self._run.run_dir.path,
+                    "free": format_size(free),
+                    "wanted": format_size(_reserve(size)),
+                }
+                printed = format_size(sum((sizes or {}).values()))
+                own = problem(
+                    "disk-full", self._own_host(), f"the point was ended when it had printed {printed}", **facts
+                )
+            causes = self._diagnosed(
+                None, marks, output, {path: min(length, _MOST_DIAGNOSED) for path, length in (sizes or {}).items()}
+            )
+            return [own, *(cause for cause in causes if cause.id != own.id)]
         if overdue:
             seconds = {"startup": limits.startup, "silence": limits.silence, "point": job.point.timeout}[overdue]
             missing = missing_hosts(marks, self._hosts, self._launcher) if len(marks) < job.ranks else []
@@ -283,6 +327,10 @@ class _Runner:
         for document in results:
             problems += [] if problems else listed_placement_problems(document, len(self._hosts), job.ranks)
         return problems
+
+    def _own_host(self) -> str:
+        """This node as the hostfile calls it."""
+        return next((host for host in self._hosts if self._launcher.is_host(host)), self._launcher.name)
 
     def _diagnosed(
         self,
@@ -327,7 +375,7 @@ class _Runner:
 def _lines(file: t.BinaryIO, size: int | None) -> t.Iterator[str]:
     """The lines of an output without the marks of the ranks, of its first so many bytes."""
     read = 0
-    for line in file:
+    for line in iter(lambda: file.readline(_LONGEST_LINE), b""):
         read += len(line)
         if size is not None and read > size:
             return
@@ -343,6 +391,9 @@ class _Watch:
         self._number = number
         self._job = job
         self._path = output["stdout_path"]
+        self._directory = os.path.dirname(self._path)
+        #: Bytes that are free in its file system, and all that this has.
+        self.space = (0, 0)
         self._text = GrowingOutput()
         self._head = b""
         self._out = _Growing(self._path, self._take)
@@ -351,7 +402,7 @@ class _Watch:
         self._err = _Growing(output["stderr_path"], self._take_error)
 
     def wait(self, process: subprocess.Popen[bytes], limits: Limits, is_orphan: t.Callable[[], bool]) -> str | None:
-        """Wait for the end; the limit that was passed before it: ``startup``, ``silence``, ``point`` or ``orphan``."""
+        """Wait for the end; the limit that was passed before it: ``startup``, ``silence``, ``point``, ``output``, ``disk``, ``orphan``."""
         ended = threading.Event()
 
         def wait() -> None:
@@ -364,6 +415,12 @@ class _Watch:
             now = time.monotonic()
             if self._advance():
                 changed = now
+            printed = self._out.size() + self._err.size()
+            if limits.output and printed > limits.output:
+                return "output"
+            self.space = _space(self._directory)
+            if too_full(*self.space, printed):
+                return "disk"
             if now - begin > self._job.point.timeout:
                 return "point"
             if len(self.marks.found) < self._job.ranks:

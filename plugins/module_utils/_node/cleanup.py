@@ -13,10 +13,12 @@ import os
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
+    Identity,
     Process,
     ancestors,
     descendants,
     end,
+    identities,
     read_processes,
     stamped,
 )
@@ -48,7 +50,7 @@ def belonging(processes: t.Mapping[int, Process], roots: t.Iterable[int], own: i
 class Leftovers:
     """What there is of a run on this node. ``line``: in /etc/passwd. ``removed``: paths."""
 
-    pids: frozenset[int]
+    processes: frozenset[Identity]
     ended: tuple[str, ...]
     removed: tuple[str, ...]
     line: str
@@ -93,15 +95,17 @@ class Cleanup:
         if line:
             removed.append(PASSWD)
         ended = sorted(program_name(processes[pid].command) for pid in pids)
-        return Leftovers(frozenset(pids), tuple(ended), tuple(removed), line, tuple(changes))
+        return Leftovers(frozenset(identities(processes, pids)), tuple(ended), tuple(removed), line, tuple(changes))
 
     def apply(self, leftovers: Leftovers) -> None:
         """End and remove it all. Raises NodeError where something stays."""
 
-        def select() -> set[int]:
+        def select() -> set[Identity]:
             # What began meanwhile, too; and what has lost the environment or its parent since.
             processes = read_processes()
-            return (leftovers.pids & set(processes)) | self._pids(processes)
+            return (leftovers.processes & identities(processes, processes)) | identities(
+                processes, self._pids(processes)
+            )
 
         end(select)
         self._mesh.apply(leftovers.changes)

@@ -97,6 +97,7 @@ class Seen:
     attempt: Attempt | None = None
     banner: tuple[str, str] | None = None
     answered: bool = False
+    noisy: bool = False
     facts: Facts | None = None
     status: int | None = None
     output: str = ""
@@ -189,6 +190,8 @@ def _obstacles(seen: Seen, settings: Settings) -> list[Finding]:
         "status": seen.status,
     }
     obstacle = reaching(seen.attempt, seen.banner, seen.name, facts)
+    if obstacle is None and seen.noisy:
+        obstacle = Finding("session", problem("session-noisy", seen.name, seen.output[-300:]))
     if obstacle is not None or seen.answered:
         return [obstacle] if obstacle is not None else []
     return said_by_ssh(seen.output, seen.name, settings.launcher, seen.address) or [

@@ -24,7 +24,6 @@ import shlex
 import socketserver
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import typing as t
@@ -53,6 +52,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks i
 _LOGINS = 128
 #: How long, in seconds, a login and a look may take beside their connections, a closer look, and the end of a session.
 _LOGIN, _CLOSER_LOOK, _CLOSING = 20.0, 60.0, 5.0
+#: How many bytes that are no answer a peer may print, and how many of them of the standard error are kept.
+_MOST_NOISE, _MOST_ERRORS = 1 << 20, 1 << 16
+_MARK = probe_script.MARK.encode()
 #: Where a peer's Python is looked for.
 _PYTHONS = ("python3", "/usr/libexec/platform-python", "/usr/local/bin/python3")
 _SAFE_PATH = re.compile(r"/[A-Za-z0-9._/+-]+\Z")
@@ -197,63 +199,73 @@ class Session:
     """An ssh session with the probe at its other end."""
 
     def __init__(self, argv: t.Sequence[str], environment: t.Mapping[str, str], source: bytes) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
-            argv, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
-        )
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(argv, env=dict(environment), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
         # Of a session that never reads, the pipe is full at some time.
         os.set_blocking(self._process.stdin.fileno(), False)
+        os.set_blocking(self._process.stderr.fileno(), False)
         self._begun = time.monotonic()
         self._input = source
-        self._output = b""
+        self._answers: list[dict[str, t.Any] | None] = []
+        #: The beginning of a line, and how much else has come that was no answer.
+        self._rest = b""
+        self._noise = 0
         self._ended = False
         self._other_output = ""
+        self._errors = b""
+        self._errors_ended = False
 
     def write(self, data: bytes) -> None:
         """Queue text for the probe; it is sent when the probe reads."""
         self._input += data
 
     def wait(self, seconds: float) -> bool:
-        """Send queued text until there is something to read or the session ends; False when the time is up."""
+        """Send queued text until there is something to read or the session ends; False when the time is up or it is too noisy."""
         deadline = time.monotonic() + seconds
         poll = select.poll()
         poll.register(self._process.stdout, select.POLLIN)
         if self._input:
             poll.register(self._process.stdin, select.POLLOUT)
+        if not self._errors_ended:
+            poll.register(self._process.stderr, select.POLLIN)
         while True:
-            ready = [number for number, _event in poll.poll(max(deadline - time.monotonic(), 0) * 1000)]
-            if not ready or self._process.stdout.fileno() in ready:
-                return bool(ready)
-            try:
-                self._input = self._input[os.write(ready[0], self._input) :]
-            except OSError:
-                # The session is over; reading from it says so.
-                self._input = b""
-            if not self._input:
-                poll.unregister(self._process.stdin)
+            left = deadline - time.monotonic()
+            ready = {number for number, _event in poll.poll(max(left, 0) * 1000)}
+            if self._process.stderr.fileno() in ready and not self._read_errors():
+                poll.unregister(self._process.stderr)
+            if self._process.stdout.fileno() in ready:
+                return True
+            if self._process.stdin.fileno() in ready:
+                try:
+                    self._input = self._input[os.write(self._process.stdin.fileno(), self._input) :]
+                except OSError:
+                    # The session is over; reading from it says so.
+                    self._input = b""
+                if not self._input:
+                    poll.unregister(self._process.stdin)
+            if left <= 0 or self.is_noisy():
+                return False
+
+    def is_noisy(self) -> bool:
+        """Whether it prints so much that is no answer that there may be no end."""
+        return self._noise > _MOST_NOISE
 
     def read(self, seconds: float) -> tuple[bool, t.Any]:
         """Whether the probe answered in time, and its answer; None from a peer without Python."""
         deadline = time.monotonic() + seconds
         while True:
-            line, newline, rest = self._output.partition(b"\n")
-            if newline or self._ended:
-                self._output = rest
-                text = line.decode(errors="replace")
-                if text.startswith(probe_script.MARK):
-                    with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-                        return True, ast.literal_eval(text[len(probe_script.MARK) :])
-                self._other_output = f"{self._other_output}{text}\n"[-2000:]
-                if self._ended and not rest:
-                    return False, None
-            elif self.wait(deadline - time.monotonic()):
-                data = os.read(self._process.stdout.fileno(), 1 << 16)
-                self._output += data
-                self._ended = not data
-            else:
-                self._other_output += f"no answer in {time.monotonic() - self._begun:.0f} s"
-                self._process.kill()
+            if self._answers:
+                return True, self._answers.pop(0)
+            if self._ended:
                 return False, None
+            left = deadline - time.monotonic()
+            if left > 0 and not self.is_noisy() and self.wait(left):
+                self._take(os.read(self._process.stdout.fileno(), 1 << 16))
+                continue
+            if not self.is_noisy():
+                self._other_output += f"no answer in {time.monotonic() - self._begun:.0f} s"
+            self._process.kill()
+            return False, None
 
     def close(self) -> tuple[int, str]:
         """End the session; return ssh's exit status and what ssh and the peer's shell printed instead of an answer."""
@@ -263,11 +275,51 @@ class Session:
         except subprocess.TimeoutExpired:
             self._process.kill()
             status = self._process.wait()
+        while not self._errors_ended and not self.is_noisy() and self._read_errors():
+            pass
         self._process.stdout.close()
-        with self._errors:
-            self._errors.seek(0)
-            errors = self._errors.read().decode(errors="replace")
-        return status, f"{errors}{self._other_output}".strip()
+        self._process.stderr.close()
+        return status, f"{self._errors.decode(errors='replace')}{self._other_output}".strip()
+
+    def _take(self, data: bytes) -> None:
+        """Take what has come from the peer; nothing: its end."""
+        self._ended = not data
+        self._noise += len(data)
+        lines = (self._rest + data).split(b"\n")
+        self._rest = b"" if self._ended else lines.pop()
+        if not any(line.startswith(_MARK) for line in lines):
+            # Much, perhaps.
+            lines = lines[-1000:]
+        others = []
+        for line in lines:
+            text = line.decode(errors="replace")
+            is_answer, answer = _answer_in(text)
+            if is_answer:
+                self._answers.append(answer)
+                self._noise = 0
+            else:
+                others.append(f"{text}\n")
+        self._other_output = f"{self._other_output}{''.join(others)}"[-2000:]
+
+    def _read_errors(self) -> bool:
+        """Keep the end of what ssh and the peer print to their standard error; whether there may be more."""
+        try:
+            data = os.read(self._process.stderr.fileno(), 1 << 16)
+        except BlockingIOError:
+            return False
+        self._errors_ended = not data
+        self._noise += len(data)
+        self._errors = (self._errors + data)[-_MOST_ERRORS:]
+        return bool(data)
+
+
+def _answer_in(line: str) -> tuple[bool, dict[str, t.Any] | None]:
+    """Whether a line is an answer of the probe, and the answer; None of a peer without Python."""
+    if line.startswith(probe_script.MARK):
+        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            answer = ast.literal_eval(line[len(probe_script.MARK) :])
+            return answer is None or isinstance(answer, dict), answer
+    return False, None
 
 
 class Preflight:
@@ -417,6 +469,7 @@ class Preflight:
 
     def _close(self, seen: Seen, session: Session | None) -> None:
         if session is not None:
+            seen.noisy = session.is_noisy()
             seen.status, seen.output = session.close()
 
 

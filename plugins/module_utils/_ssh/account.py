@@ -18,7 +18,6 @@ import glob
 import os
 import pwd
 import re
-import shutil
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
@@ -157,7 +156,7 @@ class Account:
         """Take the run's line away, not those of other runs. Raises NodeError."""
         if find_line(read_text(PASSWD) or "", self._uid, self._run_dir.path):
             _rewrite(lambda text: without_line(text, self._uid, self._run_dir.path))
-        shutil.rmtree(self._run_dir.account, ignore_errors=True)
+        self._run_dir.remove(self._run_dir.account)
         self.found = ""
 
     def in_passwd(self) -> bool:

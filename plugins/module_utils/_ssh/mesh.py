@@ -297,6 +297,8 @@ class MeshFiles:
         """What must change for the run's files to hold these texts, by path; one that has none is to go."""
         run_dir = self.run_dir
         paths = (run_dir.ssh_config, run_dir.known_hosts, run_dir.authorized_keys, run_dir.identity)
+        if not texts and not run_dir.holds_run():
+            paths = ()
         changes = [Change(path, read_text(path), texts.get(path), path == run_dir.identity) for path in paths]
         before = read_text(self._user_config)
         if texts and user_config:

@@ -13,7 +13,6 @@ import dataclasses
 import errno
 import os
 import re
-import shutil
 import socket
 import time
 import typing as t
@@ -36,6 +35,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Process,
     end,
     end_started,
+    identities,
     read_processes,
     run,
     stamped,
@@ -294,7 +294,7 @@ class Sshd:
 
     def read(self) -> Instance:
         """What there is now."""
-        config = read_text(self._config_path)
+        config = read_text(self._config_path) if self.run_dir.holds_run() else None
         pid = self.listener()
         if pid is not None and not (self.client_public_key() and self._answers(config or "")):
             pid = None
@@ -339,18 +339,17 @@ class Sshd:
         """End it and remove its files, the node's client key and the account that was made for it."""
         self.stop()
         self.give_back_directory()
-        for path in (self.run_dir.sshd, self.run_dir.tmp):
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(path)
         self.account.remove()
-        remove(self.run_dir.client_key)
-        remove(self.run_dir.client_key + ".pub")
+        if self.run_dir.holds_run():
+            remove(self.run_dir.client_key)
+            remove(self.run_dir.client_key + ".pub")
         self.run_dir.remove_if_empty(self.run_dir.ssh)
+        self.run_dir.remove(self.run_dir.sshd, self.run_dir.tmp)
 
     def exists(self) -> bool:
         """Whether there is anything to remove."""
         places = (self.run_dir.sshd, self.run_dir.client_key, self.run_dir.account)
-        return self.account.in_passwd() or any(map(os.path.lexists, places))
+        return self.account.in_passwd() or (self.run_dir.holds_run() and any(map(os.path.lexists, places)))
 
     def has_processes(self) -> bool:
         """Whether there is anything to end."""
@@ -401,13 +400,12 @@ class Sshd:
 
     def made_directory(self) -> tuple[str | None, str | None]:
         """The directory that was made for sshd, and where another run that needs it still keeps its own note of it."""
-        directory = read_text(self._marker_path)
+        directory = read_text(self._marker_path) if self.run_dir.holds_run() else None
         if directory is None:
             return None, None
-        siblings = os.path.dirname(self.run_dir.path)
-        for name in sorted(os.listdir(siblings)):
-            other = os.path.join(siblings, name, "sshd")
-            if name != os.path.basename(self.run_dir.path) and os.path.exists(os.path.join(other, "sshd_config")):
+        for path in self.run_dir.siblings():
+            other = os.path.join(path, "sshd")
+            if os.path.exists(os.path.join(other, "sshd_config")):
                 return directory, os.path.join(other, os.path.basename(self._marker_path))
         return directory, None
 
@@ -419,14 +417,18 @@ class Sshd:
         elif directory:
             remove_empty_directories(directory)
 
-    def listener(self) -> int | None:
-        """The pid of the sshd that runs by the run's configuration."""
-        return find_listener(read_processes(), self._config_path, os.geteuid())
+    def listener(self, processes: t.Mapping[int, Process] | None = None) -> int | None:
+        """The pid of the sshd that runs by the run's configuration; also where that has been removed meanwhile."""
+        if os.path.lexists(self._config_path) and not self.run_dir.holds_run():
+            return None
+        return find_listener(read_processes() if processes is None else processes, self._config_path, os.geteuid())
 
     def _end_listener(self) -> None:
-        pid = self.listener()
+        processes = read_processes()
+        pid = self.listener(processes)
         if pid is not None:
-            end(lambda: {pid} & set(read_processes()))
+            listener = identities(processes, [pid])
+            end(lambda: listener & identities(running := read_processes(), running))
 
     def _answers(self, config: str) -> bool:
         """Whether the configured port presents the configured host keys, all of them, and not another program's."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -11,19 +12,23 @@ import sys
 import uuid
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _process
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Process,
     ancestors,
     descendants,
     end,
+    end_started,
     find_program,
     has_variable,
+    identities,
     parse_start,
     parse_stat,
     read_processes,
     run,
     run_detached,
+    send_signal,
     stamped,
 )
 
@@ -88,8 +93,32 @@ def test_stamped_passes_over_the_caller():
 
 
 def test_end_kills_what_ignores_term(sleeper):
-    end(lambda: {sleeper.pid} & set(read_processes()), grace=0.1)
+    mine = identities(read_processes(), [sleeper.pid])
+    end(lambda: mine & identities(now := read_processes(), now), grace=0.1)
     assert sleeper.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("pidfd", [True, False])
+def test_a_signal_does_not_reach_another_process_with_the_pid(sleeper, monkeypatch, pidfd):
+    if not pidfd:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    ((pid, start),) = identities(read_processes(), [sleeper.pid])
+    send_signal((pid, start - 1), signal.SIGKILL)
+    with pytest.raises(subprocess.TimeoutExpired):
+        sleeper.wait(0.1)
+    send_signal((pid, start), signal.SIGKILL)
+    assert sleeper.wait() == -signal.SIGKILL
+    send_signal((pid, start), signal.SIGKILL)
+
+
+def test_end_started_leaves_a_process_that_takes_a_pid_meanwhile(sleeper, mark, monkeypatch):
+    # The tree is of one that began before this one: as if that had ended at TERM, and this one had got its pid.
+    processes = read_processes()
+    old = dataclasses.replace(processes[sleeper.pid], start=processes[sleeper.pid].start - 1)
+    answers = iter([{**processes, sleeper.pid: old}])
+    monkeypatch.setattr(_process, "read_processes", lambda: next(answers, processes))
+    end_started(sleeper.pid, "GPUFABRIC_TEST", mark + "-another", grace=0.1)
+    assert sleeper.poll() is None
 
 
 def test_a_process_that_has_ended_is_none(sleeper):
@@ -104,6 +133,20 @@ def test_run_reports_what_cannot_be_run():
         run(["/nosuch"])
     with pytest.raises(NodeError, match="did not end within 0.1 s"):
         run([sys.executable, "-c", "import time; time.sleep(60)"], timeout=0.1)
+
+
+def test_run_gives_both_outputs_and_takes_text():
+    program = "import sys; print(sys.stdin.read()[::-1], end=''); print('e' * 200000, file=sys.stderr); sys.exit(3)"
+    done = run([sys.executable, "-c", program], text="abc")
+    assert (done.returncode, done.stdout, len(done.stderr)) == (3, "cba", 200001)
+    # A program that reads nothing.
+    assert run(["true"], text="x" * 60000).returncode == 0
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_run_ends_what_prints_without_end(stream):
+    with pytest.raises(NodeError, match="was ended because it printed more than 1 MiB"):
+        run([sys.executable, "-c", f"import sys\nwhile True: sys.{stream}.write('y' * 9999)"], timeout=60, most=1 << 20)
 
 
 def test_find_program_knows_roots_directories(monkeypatch):

@@ -4,11 +4,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pathlib
+import shutil
+import tempfile
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _run_dir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, default_run_dir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import MeshFiles
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import Sshd, SshdSettings
 
 
 def test_default_is_by_user():
@@ -22,7 +32,10 @@ def test_refuses_run_id(run_id):
         RunDir(run_id, None)
 
 
-@pytest.mark.parametrize("path", ["relative", "/", "/a b", "/a\nb", "/a%h", "/$HOME", "/a;b"])
+@pytest.mark.parametrize(
+    "path",
+    ["relative", "rel/ative", "/", "//", "//var", "/var", "/a/..", "/a/a b", "/a/a\nb", "/a/a%h", "/a/$HOME", "/a/a;b"],
+)
 def test_refuses_run_dir(path):
     with pytest.raises(OptionError, match="run_dir: "):
         RunDir("default", path)
@@ -42,6 +55,206 @@ def test_remove_if_empty_keeps_what_is_not_empty(tmp_path):
     (tmp_path / "one" / "kept").write_text("")
     run_dir.remove_if_empty(run_dir.sshd)
     assert os.listdir(tmp_path / "one") == ["kept"]
+
+
+def test_two_slashes_at_the_beginning_are_one():
+    assert RunDir("default", "//srv//run/").path == "/srv/run"
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A directory of the user's, with places that a run would have."""
+    path = tmp_path / "alice"
+    for name in ("sshd", "ssh", "mpi", "account", "tmp", "thesis"):
+        (path / name).mkdir(parents=True)
+        (path / name / "precious").write_text("")
+    (path / "mpi" / "run.json").write_text('{"over": null, "pid": 1, "start": 0, "plan": "", "total": 1}')
+    (path / "ssh" / "config").write_text("Host *")
+    (path / "ssh" / "id_ed25519").write_text("a key")
+    (path / "sshd" / "sshd_config").write_text("Port 22")
+    (path / "sshd" / "made_directory").write_text(str(tmp_path / "made"))
+    (tmp_path / "made").mkdir()
+    return path
+
+
+def everything_in(path):
+    return sorted(str(file) for file in path.rglob("*"))
+
+
+WAYS_TO_END = {
+    "RunDir.remove": lambda run_dir: run_dir.remove(),
+    "RunDir.remove_if_empty": lambda run_dir: run_dir.remove_if_empty(run_dir.ssh),
+    "run_cleanup": lambda run_dir: Cleanup(run_dir).apply(Cleanup(run_dir).plan()),
+    "Sshd.remove": lambda run_dir: Sshd(run_dir, Account(run_dir)).remove(),
+    "Account.remove": lambda run_dir: Account(run_dir).remove(),
+    "ssh_mesh": lambda run_dir: MeshFiles(run_dir, Account(run_dir)).apply(
+        MeshFiles(run_dir, Account(run_dir)).plan({}, False)
+    ),
+    "Run.remove": lambda run_dir: Run(run_dir).remove(),
+    "Run.stop": lambda run_dir: Run(run_dir).stop(),
+}
+
+
+@pytest.mark.parametrize("marked_by", [None, "another", "not json"])
+@pytest.mark.parametrize("end", WAYS_TO_END.values(), ids=WAYS_TO_END)
+def test_what_no_run_made_stays(home, end, marked_by):
+    mark = {"another": '{"run_id": "another"}', "not json": "["}.get(marked_by)
+    if mark:
+        (home / ".gpufabric").write_text(mark)
+    before = everything_in(home.parent)
+    run_dir = RunDir("default", str(home))
+    end(run_dir)
+    assert everything_in(home.parent) == before
+    assert not Cleanup(run_dir).plan()
+    assert not Run(run_dir).exists() and not Run(run_dir).has_to_stop()
+    assert not Sshd(run_dir, Account(run_dir)).exists()
+
+
+def test_a_start_that_fails_keeps_what_no_run_made(home):
+    before = everything_in(home)
+    run_dir = RunDir("default", str(home))
+    with pytest.raises(NodeError, match="run_dir: .*alice has sshd, ssh, mpi, account, tmp already, which no run made"):
+        Sshd(run_dir, Account(run_dir)).start(SshdSettings("127.0.0.1", "root"), (9, 2), 0, 1)
+    assert everything_in(home) == before
+
+
+def test_a_directory_with_other_things_is_given_back_as_it_was(home):
+    for name in ("sshd", "ssh", "mpi", "account", "tmp"):
+        shutil.rmtree(home / name)
+    before = everything_in(home)
+    run_dir = RunDir("default", str(home))
+    run_dir.create(run_dir.sshd, run_dir.tmp)
+    run_dir.create(run_dir.mpi)
+    run_dir.remove(run_dir.mpi)
+    assert run_dir.holds_run()
+    run_dir.remove()
+    assert everything_in(home) == before
+
+
+def test_only_directories_of_the_user_are_searched_for_other_runs(tmp_path):
+    run_dir = RunDir("one", str(tmp_path / "one"))
+    RunDir("two", str(tmp_path / "two")).create()
+    run_dir.create()
+    (tmp_path / "of-others").mkdir()
+    (tmp_path / "of-others").chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "two")
+    (tmp_path / "file").write_text("")
+    assert run_dir.siblings() == [str(tmp_path / "two")]
+
+
+def test_sshds_directory_is_left_to_no_run_of_another(tmp_path):
+    run_dir = RunDir("one", str(tmp_path / "one"))
+    run_dir.create(run_dir.sshd)
+    sshd = Sshd(run_dir, Account(run_dir))
+    (tmp_path / "one" / "sshd" / "made_directory").write_text("/run/sshd")
+    other = tmp_path / "other" / "sshd"
+    other.mkdir(parents=True)
+    (other / "sshd_config").write_text("")
+    assert sshd.made_directory() == ("/run/sshd", str(other / "made_directory"))
+    other.parent.chmod(0o777)
+    assert sshd.made_directory() == ("/run/sshd", None)
+
+
+def test_two_runs_do_not_share_a_directory(tmp_path):
+    RunDir("one", str(tmp_path / "runs")).create()
+    with pytest.raises(NodeError, match="runs belongs to the run one; set run_dir to a directory of its own"):
+        RunDir("two", str(tmp_path / "runs")).create()
+
+
+def test_the_default_is_the_runs_without_a_mark(tmp_path, monkeypatch):
+    # Nobody else makes anything there, and /tmp may be swept.
+    monkeypatch.setattr(_run_dir, "default_run_dir", lambda run_id, uid: str(tmp_path / "gpufabric" / run_id))
+    run_dir = RunDir("default", None)
+    run_dir.create(run_dir.sshd)
+    os.unlink(run_dir.mark)
+    run_dir.create(run_dir.ssh)
+    os.unlink(run_dir.mark)
+    run_dir.remove()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture
+def victim(monkeypatch):
+    """A user with a default directory of its own, in a directory like /tmp; what it yields acts as another user there."""
+    if os.geteuid() != 0:
+        pytest.skip("takes root, to be two users")
+    # Not tmp_path, which lies below a directory that only root may enter.
+    base = pathlib.Path(tempfile.mkdtemp())
+    base.chmod(0o1777)
+    monkeypatch.setattr(_run_dir, "default_run_dir", lambda run_id, uid: f"{base}/gpufabric-{uid}/{run_id}")
+
+    @contextlib.contextmanager
+    def attacker():
+        before, mask = os.geteuid(), os.umask(0)
+        os.seteuid(0)
+        os.seteuid(54322)
+        try:
+            yield base
+        finally:
+            os.seteuid(0)
+            os.seteuid(before)
+            os.umask(mask)
+
+    os.seteuid(54321)
+    try:
+        yield attacker
+    finally:
+        os.seteuid(0)
+        shutil.rmtree(base)
+
+
+@pytest.mark.parametrize("before", ["parent", "run"])
+def test_the_default_made_by_another_user_meanwhile_is_refused(victim, monkeypatch, before):
+    run_dir = RunDir("default", None)
+    mkdir = os.mkdir
+
+    def racing(path, mode=0o777):
+        if path == {"parent": os.path.dirname(run_dir.path), "run": run_dir.path}[before]:
+            with victim():
+                if before == "run":
+                    # The attacker cannot: the parent is the victim's, with mode 0700.
+                    with pytest.raises(PermissionError):
+                        mkdir(path, 0o777)
+                else:
+                    mkdir(path, 0o777)
+        return mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", racing)
+    if before == "run":
+        run_dir.create(run_dir.sshd)
+        return
+    with pytest.raises(NodeError, match="gpufabric-54321.* (belongs to uid 54322|is not a directory that only)"):
+        run_dir.create(run_dir.sshd)
+    assert not os.path.exists(run_dir.sshd)
+
+
+def test_a_run_directory_whose_parent_has_become_anothers_is_refused(victim):
+    run_dir = RunDir("default", None)
+    run_dir.create(run_dir.sshd)
+    os.seteuid(0)
+    os.chown(os.path.dirname(run_dir.path), 54322, 54322)
+    os.chmod(os.path.dirname(run_dir.path), 0o777)
+    os.seteuid(54321)
+    with pytest.raises(NodeError, match="gpufabric-54321, on the way .* belongs to uid 54322"):
+        run_dir.check()
+
+
+def test_a_directory_below_another_users_is_refused(victim):
+    with victim() as base:
+        os.mkdir(base / "shared", 0o777)
+        os.symlink(base, base / "link")
+    for path in ("shared/me/run", "link/me/run"):
+        with pytest.raises(NodeError, match=r"run_dir: .*/(shared|link), on the way to .* belongs to uid 54322"):
+            RunDir("default", str(base / path)).create()
+    assert os.listdir(base / "shared") == []
+
+
+def test_a_directory_below_links_of_ones_own_is_taken(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "scratch").symlink_to(tmp_path / "disk")
+    run_dir = RunDir("default", str(tmp_path / "scratch" / "run"))
+    run_dir.create(run_dir.sshd)
+    assert (tmp_path / "disk" / "run" / "sshd").is_dir()
 
 
 def test_check_refuses_a_directory_that_others_may_write(tmp_path):

@@ -60,7 +60,8 @@ def nothing_runs(tmp_path):
         ),
         (
             {"run_dir": "/run/with blank"},
-            "run_dir: '/run/with blank' is not allowed; allowed: an absolute path of letters, digits and ._+- below /",
+            "run_dir: '/run/with blank' is not allowed; allowed: an absolute path of two parts or more,"
+            " such as /scratch/run, of letters, digits and ._+-",
         ),
         (
             # As /tmp is.

@@ -123,8 +123,9 @@ def test_a_run_is_known_by_all_its_points_and_when_it_gives_up():
         plan({**A, "name": "n"}, B),
         plan(A, B, limits=Limits(startup=5)),
         plan(A, B, limits=Limits(silence=5)),
+        plan(A, B, limits=Limits(output=5)),
     ]
-    assert len({other.fingerprint() for other in [*same, *different]}) == 7
+    assert len({other.fingerprint() for other in [*same, *different]}) == 8
 
 
 @pytest.mark.parametrize(

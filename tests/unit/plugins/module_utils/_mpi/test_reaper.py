@@ -76,8 +76,13 @@ def test_all_of_the_run_is_ended_and_nothing_else(agent):
             process.wait()
 
 
-def test_a_host_that_does_not_answer_holds_nothing_up(agent, monkeypatch):
+def test_a_host_that_does_not_answer_or_prints_without_end_holds_nothing_up(agent, monkeypatch, tmp_path):
     monkeypatch.setattr("ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper._DEADLINE", 5.0)
     found = reap("unit-none", Reach(("dead", "here", "dead"), (agent,), {}), os.environ)
     assert found == [Reaped("dead", error="no answer within 5 s")] * 2
+    noisy = tmp_path / "noisy"
+    noisy.write_text("#!/bin/sh\nexec yes\n")
+    noisy.chmod(0o755)
+    (loud,) = reap("unit-none", Reach(("loud",), (str(noisy),), {}), os.environ)
+    assert loud == Reaped("loud", error=f"{noisy} was ended because it printed more than 1 MiB")
     assert reap("unit-none", Reach(("x",), ("/nosuch",), {}), os.environ)[0].error.startswith("cannot run /nosuch")

@@ -16,13 +16,19 @@ import uuid
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi import runner
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import Job, Limits, Plan, parse_points
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Journal, look_command, parse_look
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import started
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import go_through, launch_environment, marks_of
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import (
+    go_through,
+    launch_environment,
+    marks_of,
+    too_full,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import read_processes, stamped
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
@@ -169,6 +175,9 @@ print({end!r}); print({average!r})
         (SLEEP, {"ranks": 2, "startup": 0.5}, "timeout", "startup-timeout"),
         (SLEEP, {"silence": 0.5}, "timeout", "silence-timeout"),
         (SLEEP, {"orphan": 0.5}, "stopped", "orphaned"),
+        ("while True: print('y' * 99)", {"output": 1 << 20}, "failed", "output-too-long"),
+        # Longer than what is read for causes at once.
+        ("import sys\nwhile True: sys.stderr.write('y' * 9999)", {"output": 20 << 20}, "failed", "output-too-long"),
         ("print(1)", {"ranks": 2}, "failed", "mpi-missing"),
         (f"print({SEPARATE!r})", {}, "failed", "mpi-missing"),
         (f"print({ELSEWHERE!r})", {}, "failed", "ranks-differ"),
@@ -188,6 +197,36 @@ def test_what_goes_wrong_has_a_name_and_leaves_nothing(run, program, options, st
     assert point["problems"][0]["cause"] in run.result()["msg"]
     assert points_of(run) == set()
     wait(lambda: not follower.look().alive)
+
+
+def test_a_point_does_not_fill_the_file_system(run, monkeypatch):
+    monkeypatch.setattr(runner, "_space", lambda path: (10 << 20, 1 << 30))
+    (point,) = finish(run, "print('y' * (2 << 20), flush=True); import time; time.sleep(600)")["points"]
+    assert (point["status"], point["exit_status"]) == ("failed", None)
+    (found,) = point["problems"]
+    assert (found["id"], found["host"]) == ("disk-full", "127.0.0.1")
+    assert found["cause"] == f"The file system of {run.run_dir.path} is full: 10 MiB are free, 51.2 MiB are needed."
+    assert found["evidence"] == "the point was ended when it had printed 2 MiB"
+    # It is not of a point that prints little.
+    assert finish(run, "print(1)")["points"][0]["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("free", "size", "printed", "full"),
+    [
+        (1 << 30, 1 << 40, 9 << 30, False),
+        (60 << 20, 1 << 40, 9 << 30, True),
+        (60 << 20, 1 << 40, 1 << 20, False),
+        # A small one, such as /run of a container.
+        (60 << 20, 64 << 20, 2 << 20, False),
+        (3 << 20, 64 << 20, 2 << 20, True),
+        (0, 64 << 20, 2 << 20, True),
+        # That of a file system without a size, such as some of a network.
+        (0, 0, 2 << 20, False),
+    ],
+)
+def test_what_is_too_full(free, size, printed, full):
+    assert too_full(free, size, printed) is full
 
 
 def test_a_program_that_is_not_there_is_a_point_that_failed(run):

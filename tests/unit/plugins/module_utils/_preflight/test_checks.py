@@ -161,6 +161,11 @@ def test_a_control_network_may_be_a_subnet(control, found):
         ("closed", Seen("g2", "10.0.0.2", attempt=Attempt("ok"), banner=("closed", "")), ("connect", "ssh-closed")),
         ("no python", Seen("g2", "10.0.0.2", answered=True), ("session", "python-missing")),
         ("nothing", Seen("g2", "10.0.0.2", status=1, output="Segmentation fault"), ("session", "ssh-session")),
+        (
+            "noise",
+            Seen("g2", "10.0.0.2", status=-9, output="Permission denied (publickey)", noisy=True),
+            ("session", "session-noisy"),
+        ),
     ],
 )
 def test_an_obstacle_on_the_way(name, seen, expected):
@@ -321,6 +326,7 @@ MET = [
     Seen("g2", unresolved="Name or service not known"),
     Seen("g2", unresolved="Temporary failure in name resolution"),
     Seen("g2", loopback=["127.0.1.1", "::1"]),
+    Seen("g2", "10.0.0.2", status=-9, output="y", noisy=True),
     *(Seen("g2", "10.0.0.2", attempt=Attempt(status)) for status in ("refused", "rejected", "timeout", "unreachable")),
     Seen("g2", "10.0.0.2", attempt=Attempt("rejected", "No route to host", "10.0.0.254")),
     *(

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import os
 import sys
+import tracemalloc
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import probe as probe_script
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import sessions
 
 CONFIG = """\
@@ -130,6 +132,41 @@ def test_a_session_that_hangs_is_given_up():
     assert probe.read(0.5) == (False, None)
     status, words = probe.close()
     assert status == -9 and words.startswith("welcome\nno answer in ")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import sys\nwhile True: sys.stdout.write('y\\n' * 9999)",
+        "import sys\nwhile True: sys.stdout.write('y' * 9999)",
+        "import sys\nwhile True: sys.stderr.write('y\\n' * 9999)",
+        "import sys\nwhile True: sys.stderr.write('y' * 9999); sys.stdout.write('y' * 9999)",
+    ],
+    ids=["lines", "a line", "errors", "both"],
+)
+def test_a_session_that_prints_without_end_is_given_up(program):
+    probe = sessions.Session([sys.executable, "-c", program], os.environ, b"")
+    tracemalloc.start()
+    assert probe.read(600) == (False, None) and probe.is_noisy()
+    status, words = probe.close()
+    _now, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert status in (-9, 1) and len(words) < 100000 and peak < 20e6
+
+
+def test_the_time_is_up_also_while_a_session_prints():
+    # Less than what is too much.
+    program = "import time\nwhile True: print('y', flush=True); time.sleep(0.01)"
+    probe = sessions.Session([sys.executable, "-c", program], os.environ, b"")
+    assert probe.read(0.5) == (False, None) and not probe.is_noisy()
+    assert "no answer in" in probe.close()[1]
+
+
+def test_what_is_no_answer_of_a_probe_is_none():
+    said = "\\n".join(f"{probe_script.MARK}{text}" for text in ("[1]", "7", "(", "{}", "None"))
+    probe = session(f"printf '{said}\\n'", PARAMETERS)
+    assert probe.read(60) == (True, {}) and probe.read(60) == (True, None) and probe.read(60) == (False, None)
+    probe.close()
 
 
 def test_a_probe_that_fails_says_why():
