@@ -282,8 +282,14 @@ ENTRIES = (
         "kube-leftovers",
         "The run could not remove all that it made in the cluster.",
         "Remove it: kubectl delete --selector gpufabric.nccl/run=[{run_id}|RUN_ID][ --namespace {namespace}]"
-        " statefulset,service,networkpolicy,mpijob,configmap.",
+        " [{kinds}|statefulset,service,networkpolicy].",
         severity="warning",
+        found_by=_BY_PODS,
+    ),
+    entry(
+        "run-taken",
+        "The run[ {run_id}] [{state}|belongs to another owner][, started {age}].",
+        "Set gpufabric_run_id to another name. To replace that run, set gpufabric_take_over=true.",
         found_by=_BY_PODS,
     ),
     entry(

@@ -22,6 +22,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects impor
     job_selector,
     labels,
     object_name,
+    ownership,
     selector,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template import (
@@ -141,19 +142,15 @@ def _network_policy(run_id: str, settings: Object) -> dict[str, t.Any]:
 
 def _stateful_set(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
     name = object_name(run_id)
-    metadata = _metadata(run_id, settings)
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": metadata,
-        "spec": {
-            "serviceName": name,
-            "replicas": settings["replicas"],
-            "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": labels(run_id)},
-            "template": make_template(run_id, settings, _container(settings, init)),
-        },
+    spec = {
+        "serviceName": name,
+        "replicas": settings["replicas"],
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": labels(run_id)},
+        "template": make_template(run_id, settings, _container(settings, init)),
     }
+    metadata = {**_metadata(run_id, settings), "annotations": ownership(settings["owner"], spec)}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
 
 
 def _container(settings: Object, init: str) -> dict[str, t.Any]:

@@ -35,18 +35,25 @@ def test_without_the_operator_says_so(run, definition, faults):
 
 
 def test_submitted_job_gives_a_result_and_leaves_nothing(run, operator, faults):
-    played = run(mpijob_replicas=3, mpijob_slots=2, nccl_benchmark_collectives=["all_reduce", "broadcast"])
+    played = run(
+        mpijob_name="", mpijob_replicas=3, mpijob_slots=2, nccl_benchmark_collectives=["all_reduce", "broadcast"]
+    )
     assert played.returncode == 0, played.output
     results = run.results()
     assert [result["collective"] for result in results] == ["all_reduce", "broadcast"]
     for result in results:
         assert result["verdict"] == "pass"
         assert (result["host_count"], result["rank_count"]) == (3, 6)
-        assert {rank["host"] for rank in result["ranks"]} == {f"gpufabric-t1-worker-{index}" for index in range(3)}
+        hosts = sorted({rank["host"] for rank in result["ranks"]})
+        (name,) = {host.rpartition("-worker-")[0] for host in hosts}
+        assert re.fullmatch("gpufabric-t1-[a-z0-9]{5}", name)
+        assert hosts == [f"{name}-worker-{index}" for index in range(3)]
     assert "3 of 3 workers ready" in played.output
     assert "busbw" in played.output
     run.wait_gone()
-    assert "3 hosts take part" in (run.directory / "launcher.log").read_text()
+    log = (run.directory / "launcher.log").read_text()
+    assert "3 hosts take part" in log and "control network of ranks daemons: eth0" in log
+    assert log.count("DNS OK gpufabric-t1-") == 3
     faults.healthy("playbook mpijob", run.problems(), "mpijob")
 
 

@@ -28,7 +28,8 @@ ROLE = pathlib.Path(__file__).parents[5] / "roles/worker_pods"
 def settings(**changes):
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
     own = {name.split("worker_pods_", 1)[-1]: value for name, value in defaults.items()}
-    return {**own, "namespace": "gpu", "image": "worker", "run_as_user": None, "run_as_group": None, **changes}
+    known = {"namespace": "gpu", "image": "worker", "run_as_user": None, "run_as_group": None, "owner": "me@here"}
+    return {**own, **known, **changes}
 
 
 def plan(**changes):
@@ -85,6 +86,17 @@ def test_pods_of_a_run_find_each_other_by_its_service():
     assert template["gpufabric.nccl/run"] == "nightly"
     assert service["spec"]["selector"].items() <= template.items()
     assert stateful_set["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
+
+
+def test_the_owner_and_the_settings_are_noted_outside_of_the_pods():
+    def noted(**changes):
+        return made("StatefulSet", **changes)["metadata"]["annotations"]
+
+    assert noted()["gpufabric.nccl/owner"] == "me@here"
+    assert noted(owner="you@there")["gpufabric.nccl/settings"] == noted()["gpufabric.nccl/settings"]
+    assert noted(replicas=3)["gpufabric.nccl/settings"] != noted()["gpufabric.nccl/settings"]
+    # Pods would be replaced otherwise.
+    assert made("StatefulSet", owner="you@there")["spec"] == made("StatefulSet")["spec"]
 
 
 def test_resources_are_requested_and_limited():
