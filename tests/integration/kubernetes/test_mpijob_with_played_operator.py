@@ -97,6 +97,36 @@ def test_names_that_never_appear_are_named_with_what_the_launcher_saw(run, clust
     run.wait_gone()
 
 
+def test_a_job_that_goes_on_is_followed_by_its_owner_and_left_alone_by_others(run, cluster, mpijobs, faults):
+    # Nobody acts on this job, so it goes on.
+    kept = {"mpijob_keep": True, "mpijob_operator_timeout": 1, "mpijob_name": ""}
+    run(**kept)
+    (job,) = (name for name in run.labelled() if name.startswith("mpijob"))
+    refused = {
+        "another owner": run(**kept, gpufabric_owner="you@there"),
+        "other settings": run(**kept, mpijob_replicas=3),
+    }
+    for words, played in refused.items():
+        assert played.returncode != 0, words
+        (problem,) = played.result("localhost", FAIL)["problems"]
+        assert problem["id"] == "run-taken", words
+    faults.fault(
+        "name of a run that another owner has",
+        refused["another owner"].result("localhost", FAIL)["problems"],
+        "run-taken",
+        None,
+        "mpijob",
+        "the cluster",
+    )
+    assert [name for name in run.labelled() if name.startswith("mpijob")] == [job]
+    followed = run(**kept)
+    assert "This play follows the MPIJob" in followed.output
+    assert [name for name in run.labelled() if name.startswith("mpijob")] == [job]
+    # The end of a play that replaces it is its own job's.
+    run(**{**kept, "mpijob_keep": False}, gpufabric_owner="you@there", gpufabric_take_over=True)
+    run.wait_gone()
+
+
 # What the launcher says is also told of names that never appear.
 @pytest.mark.slow
 def test_program_that_fails_is_told_with_its_words(run, operator):

@@ -433,6 +433,15 @@ def _shown(text: str) -> str:
     return " ".join(text.replace("''", "'").split())
 
 
+EXAMPLES = pathlib.Path(__file__).parents[3] / "docs/examples"
+
+
+def test_the_cluster_takes_the_rights_of_the_examples(runs):
+    text = (EXAMPLES / "kubernetes/rbac.yml").read_text().replace("gpu-benchmark", runs.namespace)
+    done = runs.cluster.kubectl("apply", "--dry-run=server", "--filename=-", namespace=runs.namespace, stdin=text)
+    assert done.stdout.count("created (server dry run)") == 3
+
+
 def test_check_mode_on_an_empty_namespace_makes_nothing(runs):
     played = runs.play("--check")
     assert played.returncode == 0, played.output

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import TO_SUBMIT
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
     crashed_containers,
     in_rank_order,
@@ -415,6 +416,17 @@ def test_log_of_a_crash_is_shown():
     crashed = pod(ready="False", containers=[status(last={"terminated": {"exitCode": 1}})])
     assert crashed_containers([pod(), crashed]) == [{"pod": "p-0", "container": "worker", "previous": True}]
     assert pod_problems([crashed], [], {"p-0": "last words\n"})[0].evidence == "last words"
+
+
+def test_the_role_of_the_examples_has_all_rights_and_no_others():
+    documents = list(yaml.safe_load_all((ROLE.parents[1] / "docs/examples/kubernetes/rbac.yml").read_text()))
+    (role,) = (item for item in documents if item["kind"] == "Role")
+    needs = [*plan(network_policy=True)["needs"], *TO_SUBMIT]
+    assert missing_permissions({"resourceRules": role["rules"]}, needs) == []
+    # What is only looked at when something is wrong.
+    looks = [("", name, ("get", "list")) for name in ("events", "endpoints")]
+    given = {(name, verb) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
+    assert given == {(resource, verb) for _group, resource, verbs in [*needs, *looks] for verb in verbs}
 
 
 SCC = (
