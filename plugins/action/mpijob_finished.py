@@ -9,13 +9,11 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import (
     API_VERSION,
-    condition_of,
-    is_finished,
     is_idle,
     last_launcher,
     progress,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import JOB_LABEL
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import JOB_LABEL, condition_of, is_finished
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
     CLUSTER_ARGUMENTS,
     ClusterAction,

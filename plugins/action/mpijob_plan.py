@@ -4,15 +4,23 @@
 
 from __future__ import annotations
 
+import secrets
+import string
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import plan_job
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import object_name
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import owner_of_run
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
+
+_LETTERS = string.ascii_lowercase + string.digits
 
 
 class ActionModule(PlanAction):
     """Plans the job for the role mpijob."""
+
+    ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {"name": {"type": "str", "default": ""}}
 
     def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """The plan. Raises GpufabricError."""
@@ -22,8 +30,17 @@ class ActionModule(PlanAction):
                 "nccl_benchmark_sweep: an MPIJob that is submitted or rendered runs each collective once. Adopt a running one"
                 " (mpijob_state adopted), or use the playbook gpufabric.nccl.kubernetes."
             )
+        run_id = variables["gpufabric_run_id"]
+        own = without_prefix(variables, "mpijob_")
+        name, owner = arguments["name"] or own["name"], ""
+        if own["state"] == "submitted":
+            # The cluster's DNS may still have addresses of the pods of an earlier job of the same name.
+            name = name or f"{object_name(run_id)}-{''.join(secrets.choice(_LETTERS) for _letter in range(5))}"
+            owner = owner_of_run(variables["gpufabric_owner"])
         settings = {
-            **without_prefix(variables, "mpijob_"),
+            **own,
+            "name": name,
+            "owner": owner,
             "namespace": variables["gpufabric_namespace"],
             "control_interface": variables["gpufabric_control_interface"] or variables["gpufabric_control_subnet"],
             "data_interface": variables["gpufabric_data_interface"],
@@ -38,4 +55,4 @@ class ActionModule(PlanAction):
             path.name: path.read_text(encoding="utf-8")
             for path in (roles / "mpijob/files/mpijob-pod", roles / "nccl_benchmark/files/cpu_perf.py")
         }
-        return {**plan_job(variables["gpufabric_run_id"], settings, files), "settings": settings}
+        return {**plan_job(run_id, settings, files), "settings": settings}

@@ -9,7 +9,11 @@ import typing as t
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import adopted_peers, job_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import (
+    adopted_peers,
+    job_results,
+    job_to_follow,
+)
 
 
 def mpijob_peers(hosts: list[dict[str, t.Any]], names: list[str], run_dir: str) -> list[dict[str, t.Any]]:
@@ -55,6 +59,7 @@ class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """By name."""
         return {
+            "mpijob_followed": job_to_follow,
             "mpijob_manifest": mpijob_manifest,
             "mpijob_peers": mpijob_peers,
             "mpijob_results": job_results,

@@ -11,7 +11,7 @@ short_description: Make the objects of a benchmark as a Kubeflow MPIJob
 version_added: 0.2.0
 description:
   - Makes an C(MPIJob) of C(kubeflow.org/v2beta1), and a C(ConfigMap) with the programs of its pods, for the role mpijob.
-  - The same variables give the same objects. No cluster is asked.
+  - The same variables give the same objects; only the name of a job that is submitted has a random suffix. No cluster is asked.
   - Only a task of the role P(gpufabric.nccl.mpijob#role) can call it. It reads the variables of that role, each as its type says, also
     if it was given as text. A list may have commas or lines between its items, or be JSON.
   - A variable with a wrong value fails with its name, the value and what is allowed.
@@ -21,6 +21,11 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes
   - gpufabric.nccl.attributes.action
   - gpufabric.nccl.attributes.read_only
+options:
+  name:
+    description: Name of the job, such as that of one to follow. By default what the variables of the role say.
+    type: str
+    default: ""
 seealso:
   - module: gpufabric.nccl.mpijob_finished
   - plugin: gpufabric.nccl.mpijob_manifest
@@ -44,7 +49,7 @@ name:
   description: Name of the job.
   returned: success
   type: str
-  sample: nccl-default
+  sample: gpufabric-default-x7k2p
 namespace:
   description: Its namespace.
   returned: success

@@ -23,7 +23,10 @@ _BY_DNS = "mpi_hostfile, with worker_pods"
 #: What the variables of the role begin with.
 _ROLE = "[{prefix}|worker_pods_]"
 #: What the API server refuses for other reasons than a user's rights.
-_RULES = r"exceeded quota|violates PodSecurity|denied the request|(?:maximum|minimum) \S+ usage|error looking up service account"
+_RULES = (
+    r"exceeded quota|violates PodSecurity|denied the request|(?:maximum|minimum) \S+ usage|error looking up service account"
+    r"|unable to validate against any security context constraint"
+)
 
 ENTRIES = (
     entry(
@@ -175,6 +178,19 @@ ENTRIES = (
         found_by=_BY_PODS,
     ),
     entry(
+        "pod-scc",
+        "No SCC (security context constraint) of OpenShift allows such pods[: {reason}].",
+        "Let the service account of the pods use one that does, such as anyuid or privileged: oc adm policy"
+        f" add-scc-to-user SCC -z default --namespace NAMESPACE. Or set {_ROLE}run_as_user to a UID of the namespace's"
+        f" range, and no {_ROLE}capabilities and {_ROLE}host_network.",
+        signature(
+            "security context constraint",
+            r"unable to validate against any security context constraint: \[?(?P<reason>[^,\]]+)",
+        ),
+        found_by=_BY_PODS,
+        source="OpenShift, apiserver-library-go, pkg/securitycontextconstraints/sccadmission/admission.go",
+    ),
+    entry(
         "pod-not-created",
         "Kubernetes has not created all pods[: {reason}].",
         "Run kubectl describe on the object that creates the pods, and kubectl get events; check that the cluster's"
@@ -268,7 +284,7 @@ ENTRIES = (
     entry(
         "pod-starting",
         "The pod is still starting, or cannot start[: {reason}].",
-        "Raise [{timeout}|worker_pods_timeout], or run kubectl describe pod.",
+        "Raise [{timeout}|worker_pods_timeout], or run kubectl describe pod[ and kubectl logs -c {container}].",
         precedence=EFFECT,
         found_by=_BY_PODS,
     ),
@@ -282,8 +298,14 @@ ENTRIES = (
         "kube-leftovers",
         "The run could not remove all that it made in the cluster.",
         "Remove it: kubectl delete --selector gpufabric.nccl/run=[{run_id}|RUN_ID][ --namespace {namespace}]"
-        " statefulset,service,networkpolicy,mpijob,configmap.",
+        " [{kinds}|statefulset,service,networkpolicy].",
         severity="warning",
+        found_by=_BY_PODS,
+    ),
+    entry(
+        "run-taken",
+        "The run[ {run_id}] [{state}|belongs to another owner][, started {age}].",
+        "Set gpufabric_run_id to another name. To replace that run, set gpufabric_take_over=true.",
         found_by=_BY_PODS,
     ),
     entry(

@@ -76,6 +76,14 @@ ENTRIES = (
         precedence=CAUSE + 5,
     ),
     entry(
+        "temporary-directory-missing",
+        "The user can write to no directory for temporary files, such as /tmp.",
+        "In a pod whose root file system is read-only, mount an emptyDir at /tmp (worker_pods_pod_spec, mpijob_pod_spec)."
+        " Elsewhere correct the mode of /tmp, or set TMPDIR.",
+        signature("No usable temporary directory found"),
+        source="Python, Lib/tempfile.py",
+    ),
+    entry(
         "disk-unwritable",
         "The user cannot write to [{path}|the run directory, or to /tmp].",
         "Set the owner and mode of the directory, or set another one: run_dir, TMPDIR.",

@@ -18,7 +18,8 @@ ENTRIES = (
         "mpi-unusable",
         "[{reason}|The host has no mpirun that can start programs].",
         "Install Open MPI 4 or 5 (Debian, Ubuntu: apt-get install openmpi-bin; RHEL and its kin: dnf install"
-        " openmpi), or set gpufabric_mpi_prefix to the directory that holds its bin/mpirun.",
+        " openmpi), or set gpufabric_mpi_prefix to the directory that holds its bin/mpirun."
+        " In a pod with several containers, set worker_pods_container to the one that has it.",
         found_by=_FOUND_BY,
     ),
     entry(

@@ -34,8 +34,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader i
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
     ROLE_LABEL,
+    condition_of,
+    has_settings,
+    is_finished,
     labels,
     object_name,
+    ownership,
     selector,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template import (
@@ -87,17 +91,20 @@ _TIMED_OUT = (124, 137)
 _END = re.compile(r"\S+ (\d{1,3}) (\d{1,9})\Z")
 _WORKER = re.compile(r"worker (\S+) is (\S+), \d+ slots\Z")
 _REFUSAL = re.compile(r"worker (\S+) at (\S+): (.*)\Z")
+# The operator makes names of pods and Services of it, labels of at most 63 characters.
+_JOB_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,44}[a-z0-9])?\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[str, t.Any]:
     """A run's MPIJob: its ``objects``, ``name``, ``namespace``, ``selector``, ``workers``, ``ranks``, ``points``, ``needs``.
 
-    ``settings``: the role's variables without their prefix, those of the role nccl_benchmark below ``benchmark``.
+    ``settings``: the role's variables without their prefix, those of the role nccl_benchmark below ``benchmark``. ``name``: of the
+    job, by default the run's; ``owner``: is noted in the job, unless it is empty.
     ``files``: the texts that the pods need, by name: ``mpijob-pod`` and ``cpu_perf.py``. Raises OptionError.
     """
     _check(settings)
-    name = object_name(run_id)
+    name = settings["name"] or object_name(run_id)
     benchmark = settings["benchmark"]
     backend = choose_backend(benchmark["backend"], settings["gpus"])
     texts = {"mpijob-pod": files["mpijob-pod"], **_ssh_files()}
@@ -111,12 +118,16 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
         "metadata": {"name": f"{name}-files", **metadata},
         "data": texts,
     }
-    job = {
+    job: dict[str, t.Any] = {
         "apiVersion": API_VERSION,
         "kind": "MPIJob",
         "metadata": {"name": name, **metadata},
         "spec": _job_spec(name, run_id, backend, settings),
     }
+    if settings["owner"]:
+        # Whatever its name is.
+        same = [texts, _job_spec(object_name(run_id), run_id, backend, settings)]
+        job["metadata"]["annotations"] = ownership(settings["owner"], same)
     workers = [f"{name}-worker-{index}" for index in range(settings["replicas"])]
     return {
         "name": name,
@@ -150,6 +161,10 @@ def _check(settings: Object) -> None:
         )
     least = {"replicas": 1, "slots": 1, "gpus": 0, "timeout": 1, "start_timeout": 1}
     check_pod_settings("mpijob", settings, least)
+    if settings["name"] and not _JOB_NAME.match(settings["name"]):
+        raise OptionError(
+            "mpijob_name", settings["name"], "at most 46 lower-case letters, digits and dashes, a letter first"
+        )
     if settings["ssh_port"] is not None and not 1 <= settings["ssh_port"] <= 65535:
         raise OptionError("mpijob_ssh_port", settings["ssh_port"], "1 to 65535")
     for name in settings["benchmark"]["env"]:
@@ -233,7 +248,9 @@ def _launcher_container(backend: str, settings: Object, launch: Launch) -> dict[
         "GPUFABRIC_SSH_PORT": _ssh_port(settings) or "",
         "GPUFABRIC_SSH_WAIT_SECONDS": settings["dns_timeout"],
         "GPUFABRIC_PINNED": str(_own_sshd(settings)).lower(),
-        "GPUFABRIC_FORWARD_ENV": " ".join([*benchmark["forward_env"], *benchmark["env"]]),
+        "GPUFABRIC_FORWARD_ENV": " ".join([*benchmark["forward_env"], *_forwarded(settings["env"]), *benchmark["env"]]),
+        # The networks of nodes have names of their own, which the launcher cannot know.
+        "GPUFABRIC_FIND_CONTROL": str(not settings["host_network"]).lower(),
         "GPUFABRIC_MPI_PREFIX": settings["mpi_prefix"] or "",
         "GPUFABRIC_MPI_PREFIXES": " ".join(MPI_PREFIXES),
         "GPUFABRIC_BENCHMARK_DIR": benchmark["dir"] or "",
@@ -250,6 +267,11 @@ def _launcher_container(backend: str, settings: Object, launch: Launch) -> dict[
     return container
 
 
+def _forwarded(env: t.Iterable[str]) -> list[str]:
+    """The variables of the pods that the ranks of all workers get from the launcher. Open MPI hands on its own by itself."""
+    return [name for name in env if not re.match(r"(?:OMPI|PRTE|PMIX|PMI)_", name)]
+
+
 def _worker_container(settings: Object) -> dict[str, t.Any]:
     own = {
         # As the entry point of containers/worker takes it.
@@ -258,6 +280,8 @@ def _worker_container(settings: Object) -> dict[str, t.Any]:
         "SSH_AUTH_DIR": settings["ssh_auth_mount_path"],
         "GPUFABRIC_SSH_AUTH": settings["ssh_auth_mount_path"],
         "GPUFABRIC_SSH_PORT": _ssh_port(settings) or "",
+        # The address that its sshd listens on.
+        "GPUFABRIC_POD_IP": {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
     }
     variables = {**own, **settings["env"], **settings["benchmark"]["env"]}
     container = make_container("worker", settings, variables, _MOUNTS)
@@ -360,15 +384,11 @@ def parse_log(text: str) -> Printed:
     return printed
 
 
-def condition_of(job: Object | None, kind: str) -> Object | None:
-    """A condition of an MPIJob that holds, such as ``Running``, ``Succeeded``, ``Failed``."""
-    conditions = ((job or {}).get("status") or {}).get("conditions") or ()
-    return next((item for item in conditions if item["type"] == kind and item["status"] == "True"), None)
-
-
-def is_finished(job: Object | None) -> bool:
-    """Whether a job has come to an end."""
-    return bool(condition_of(job, "Succeeded") or condition_of(job, "Failed"))
+def job_to_follow(found: t.Iterable[Object], wanted: Object) -> str:
+    """The name of a job of the run that goes on and is what is wanted, such as one whose play was interrupted; else an empty text."""
+    return next(
+        (item["metadata"]["name"] for item in found if not is_finished(item) and has_settings(item, wanted)), ""
+    )
 
 
 def is_idle(job: Object | None) -> bool:

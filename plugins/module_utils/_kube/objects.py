@@ -4,18 +4,27 @@
 
 # Private to the collection: it may change in any release.
 
-"""What all objects of a run in a cluster have in common: names and labels."""
+"""What all objects of a run in a cluster have in common: names, labels, and whose they are."""
 
 from __future__ import annotations
 
+import calendar
 import hashlib
+import json
 import re
+import time
+import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 
 MANAGED_BY = "gpufabric.nccl"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 RUN_LABEL = "gpufabric.nccl/run"
+#: Who made an object, and a digest of the settings that it was made with.
+OWNER_ANNOTATION = "gpufabric.nccl/owner"
+SETTINGS_ANNOTATION = "gpufabric.nccl/settings"
 # What the pods of a Kubeflow MPIJob carry (mpi-operator v2beta1, pkg/controller/mpi_job_controller.go).
 JOB_LABEL = "training.kubeflow.org/job-name"
 ROLE_LABEL = "training.kubeflow.org/job-role"
@@ -49,6 +58,71 @@ def labels(run_id: str) -> dict[str, str]:
 def selector(run_id: str) -> str:
     """The label selector that finds a run's objects and no others. Raises OptionError."""
     return ",".join(f"{name}={value}" for name, value in labels(run_id).items())
+
+
+def ownership(owner: str, settings: t.Any) -> dict[str, str]:
+    """The annotations that say whose an object is. ``settings``: all that it is made with, as data."""
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return {OWNER_ANNOTATION: owner, SETTINGS_ANNOTATION: hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+
+def has_settings(found: t.Mapping[str, t.Any], wanted: t.Mapping[str, t.Any]) -> bool:
+    """Whether an object of the cluster was made with the settings of the one that is wanted."""
+    return _annotation(found, SETTINGS_ANNOTATION) == _annotation(wanted, SETTINGS_ANNOTATION)
+
+
+def run_taken(
+    run_id: str,
+    owner: str,
+    found: t.Iterable[t.Mapping[str, t.Any]],
+    wanted: t.Mapping[str, t.Any] | None = None,
+    now: float | None = None,
+) -> list[Problem]:
+    """Why a play must leave a run's objects alone: they are another owner's, or are in use with other settings; empty if it need not.
+
+    ``found``: StatefulSets or MPIJobs of the run. ``wanted``: the one to make; None to remove them, for which settings do not count.
+    ``now``: seconds since the epoch.
+    """
+    problems = []
+    for item in found:
+        theirs = _annotation(item, OWNER_ANNOTATION)
+        others = theirs not in (None, owner)
+        if not others and (wanted is None or is_finished(item) or has_settings(item, wanted)):
+            continue
+        state = f"belongs to {theirs}" if others else "has objects in the cluster that were made with other settings"
+        said = f"{item.get('kind')} {item['metadata']['name']}, created {item['metadata'].get('creationTimestamp')}"
+        age = _age(item, now)
+        problems.append(problem("run-taken", None, said, run_id=run_id, state=state, **({"age": age} if age else {})))
+    return problems
+
+
+def condition_of(job: t.Mapping[str, t.Any] | None, kind: str) -> t.Mapping[str, t.Any] | None:
+    """A condition of an MPIJob that holds, such as ``Running``, ``Succeeded``, ``Failed``."""
+    conditions = ((job or {}).get("status") or {}).get("conditions") or ()
+    return next((item for item in conditions if item["type"] == kind and item["status"] == "True"), None)
+
+
+def is_finished(job: t.Mapping[str, t.Any] | None) -> bool:
+    """Whether an MPIJob has come to an end."""
+    return bool(condition_of(job, "Succeeded") or condition_of(job, "Failed"))
+
+
+def _annotation(item: t.Mapping[str, t.Any], name: str) -> str | None:
+    return (item["metadata"].get("annotations") or {}).get(name)
+
+
+def _age(item: t.Mapping[str, t.Any], now: float | None) -> str | None:
+    """How long ago an object was made, in words."""
+    try:
+        made = calendar.timegm(time.strptime(item["metadata"]["creationTimestamp"], "%Y-%m-%dT%H:%M:%SZ"))
+    except (KeyError, TypeError, ValueError):
+        return None
+    seconds = max(0, int((time.time() if now is None else now) - made))
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        if seconds >= size or size == 1:
+            count = seconds // size
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return None
 
 
 def job_selector(job: str, role: str) -> str:

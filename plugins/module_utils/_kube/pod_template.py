@@ -38,6 +38,9 @@ def check_pod_settings(prefix: str, settings: t.Mapping[str, t.Any], least: t.Ma
     for name in ("run_as_user", "run_as_group"):
         if settings[name] is not None and settings[name] < 0:
             raise OptionError(f"{prefix}_{name}", settings[name], "0 or more")
+    for name, value in settings["env"].items():
+        if isinstance(value, (t.Mapping, list)) and not is_reference(value):
+            raise OptionError(f"{prefix}_env[{name}]", value, "a text, or valueFrom as in the env of a container")
     own = labels("any")
     for name in settings["labels"]:
         if name in own:
@@ -57,7 +60,7 @@ def make_container(
         "name": name,
         "image": settings["image"],
         "imagePullPolicy": settings["image_pull_policy"],
-        "env": [{"name": key, "value": literal(value)} for key, value in env.items()],
+        "env": [_variable(key, value) for key, value in env.items()],
         "volumeMounts": [*mounts, {"name": _SHM, "mountPath": "/dev/shm"}],
     }
     resources = _resources(settings)
@@ -133,6 +136,15 @@ def _volumes(ours: t.Sequence[t.Any], theirs: t.Sequence[t.Any]) -> list[t.Any]:
 
 def _name_of(item: t.Any) -> t.Any:
     return item.get("name") if isinstance(item, dict) else None
+
+
+def _variable(name: str, value: t.Any) -> dict[str, t.Any]:
+    return {"name": name, **value} if is_reference(value) else {"name": name, "value": literal(value)}
+
+
+def is_reference(value: t.Any) -> bool:
+    """Whether a variable's value is elsewhere: ``{"valueFrom": ...}``, such as a key of a Secret."""
+    return isinstance(value, t.Mapping) and list(value) == ["valueFrom"]
 
 
 def literal(value: t.Any) -> str:

@@ -22,6 +22,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects impor
     job_selector,
     labels,
     object_name,
+    ownership,
     selector,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template import (
@@ -141,19 +142,15 @@ def _network_policy(run_id: str, settings: Object) -> dict[str, t.Any]:
 
 def _stateful_set(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
     name = object_name(run_id)
-    metadata = _metadata(run_id, settings)
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": metadata,
-        "spec": {
-            "serviceName": name,
-            "replicas": settings["replicas"],
-            "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": labels(run_id)},
-            "template": make_template(run_id, settings, _container(settings, init)),
-        },
+    spec = {
+        "serviceName": name,
+        "replicas": settings["replicas"],
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": labels(run_id)},
+        "template": make_template(run_id, settings, _container(settings, init)),
     }
+    metadata = {**_metadata(run_id, settings), "annotations": ownership(settings["owner"], spec)}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
 
 
 def _container(settings: Object, init: str) -> dict[str, t.Any]:
@@ -237,6 +234,8 @@ def crashed_containers(pods: t.Iterable[Object]) -> list[dict[str, t.Any]]:
     found = []
     for pod in pods:
         for status in _container_statuses(pod):
+            if _ended_well(pod, status):
+                continue
             if "terminated" in (status.get("state") or {}):
                 found.append({"pod": pod["metadata"]["name"], "container": status["name"], "previous": False})
             elif "terminated" in (status.get("lastState") or {}):
@@ -247,6 +246,14 @@ def crashed_containers(pods: t.Iterable[Object]) -> list[dict[str, t.Any]]:
 def _container_statuses(pod: Object) -> list[Object]:
     status = pod["status"]
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _ended_well(pod: Object, status: Object) -> bool:
+    """Whether it is an init container that has done its work."""
+    ended = (status.get("state") or {}).get("terminated") or {}
+    return ended.get("exitCode") == 0 and any(
+        item["name"] == status["name"] for item in pod["status"].get("initContainerStatuses") or ()
+    )
 
 
 def pod_problems(
@@ -299,7 +306,9 @@ def _short(said: str) -> str:
 
 
 def _not_created(name: str, events: t.Sequence[Object], prefix: str) -> Problem:
-    return _told(_warnings(events, name), name, ("pod-quota", "pod-refused"), "pod-not-created", prefix=prefix)
+    return _told(
+        _warnings(events, name), name, ("pod-quota", "pod-scc", "pod-refused"), "pod-not-created", prefix=prefix
+    )
 
 
 #: What a container waits for: the problem's id. What is not here is told in Kubernetes' words.
@@ -328,12 +337,14 @@ def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -
             return problem("pod-unschedulable", name, said, reason=_short(said), settings=settings)
     if _is_evicted(status):
         return _ended(pod, prefix)
-    for item in _container_statuses(pod):
+    statuses = [item for item in _container_statuses(pod) if not _ended_well(pod, item)]
+    for item in statuses:
         state, before = item.get("state") or {}, item.get("lastState") or {}
         ended = state.get("terminated") or before.get("terminated")
-        waiting = state.get("waiting") or {}
         if ended:
             return _container_ended(name, item["name"], ended, log, last, prefix)
+    for item in statuses:
+        waiting = (item.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in _WAITING:
             said = waiting.get("message") or ""
             pulling = [text for text in warnings if not text.startswith("BackOff:")]
@@ -345,9 +356,22 @@ def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -
         return _ended(pod, prefix)
     if status.get("phase") == "Running":
         return problem("pod-not-ready", name, last, **({"reason": _short(last)} if last else {}))
+    facts = {"prefix": prefix, "timeout": _TIMEOUTS.get(prefix)}
+    waited_for = _running_init_container(pod)
+    if waited_for is not None:
+        since = waited_for["state"]["running"].get("startedAt")
+        reason = f"its init container {waited_for['name']} still runs" + (f", since {since}" if since else "")
+        return problem("pod-starting", name, last, reason=reason, container=waited_for["name"], **facts)
     # Of a volume that is missing kubelet says after two minutes only that it has waited for it.
-    return _told(
-        warnings, name, ("pod-volume", "pod-network"), "pod-starting", prefix=prefix, timeout=_TIMEOUTS.get(prefix)
+    return _told(warnings, name, ("pod-volume", "pod-network"), "pod-starting", **facts)
+
+
+def _running_init_container(pod: Object) -> Object | None:
+    """The init container that the others wait for. Those that are always restarted run beside the others."""
+    beside = {item["name"] for item in pod["spec"].get("initContainers") or () if item.get("restartPolicy") == "Always"}
+    statuses = pod["status"].get("initContainerStatuses") or ()
+    return next(
+        (item for item in statuses if "running" in (item.get("state") or {}) and item["name"] not in beside), None
     )
 
 
@@ -389,9 +413,13 @@ def _scheduling_settings(said: str, prefix: str) -> str:
         names.append("gpus")
     if "node selector" in said or "affinity" in said or "node(s) didn't match" in said:
         names += ["node_selector", "affinity"]
-    if "taint" in said:
+    cordoned = "{node.kubernetes.io/unschedulable: }"
+    if "taint" in said.replace(f"taint {cordoned}", ""):
         names.append("tolerations")
-    return ", ".join(f"{prefix}{name}" for name in names or ("pod_spec",))
+    found = [f"{prefix}{name}" for name in names]
+    if "unschedulable" in said:
+        found.append("kubectl uncordon NODE for one that is cordoned")
+    return ", ".join(found or [f"{prefix}pod_spec"])
 
 
 def lost_pods(joined: t.Iterable[Object], pods: t.Iterable[Object]) -> list[Problem]:

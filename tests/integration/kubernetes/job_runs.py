@@ -95,6 +95,8 @@ class JobRuns:
         return {
             "gpufabric_run_id": "t1",
             "gpufabric_namespace": self.namespace,
+            # Fault records name the pods.
+            "mpijob_name": "gpufabric-{{ gpufabric_run_id }}",
             "mpijob_image": self._cluster.image,
             "mpijob_shm_size": "64Mi",
             "mpijob_gpus": 0,

@@ -35,18 +35,25 @@ def test_without_the_operator_says_so(run, definition, faults):
 
 
 def test_submitted_job_gives_a_result_and_leaves_nothing(run, operator, faults):
-    played = run(mpijob_replicas=3, mpijob_slots=2, nccl_benchmark_collectives=["all_reduce", "broadcast"])
+    played = run(
+        mpijob_name="", mpijob_replicas=3, mpijob_slots=2, nccl_benchmark_collectives=["all_reduce", "broadcast"]
+    )
     assert played.returncode == 0, played.output
     results = run.results()
     assert [result["collective"] for result in results] == ["all_reduce", "broadcast"]
     for result in results:
         assert result["verdict"] == "pass"
         assert (result["host_count"], result["rank_count"]) == (3, 6)
-        assert {rank["host"] for rank in result["ranks"]} == {f"gpufabric-t1-worker-{index}" for index in range(3)}
+        hosts = sorted({rank["host"] for rank in result["ranks"]})
+        (name,) = {host.rpartition("-worker-")[0] for host in hosts}
+        assert re.fullmatch("gpufabric-t1-[a-z0-9]{5}", name)
+        assert hosts == [f"{name}-worker-{index}" for index in range(3)]
     assert "3 of 3 workers ready" in played.output
     assert "busbw" in played.output
     run.wait_gone()
-    assert "3 hosts take part" in (run.directory / "launcher.log").read_text()
+    log = (run.directory / "launcher.log").read_text()
+    assert "3 hosts take part" in log and "control network of ranks daemons: eth0" in log
+    assert log.count("DNS OK gpufabric-t1-") == 3
     faults.healthy("playbook mpijob", run.problems(), "mpijob")
 
 
@@ -87,6 +94,36 @@ def test_names_that_never_appear_are_named_with_what_the_launcher_saw(run, clust
     assert "gpufabric-t1-worker-0, gpufabric-t1-worker-1" in problem["evidence"]
     assert "nameserver" in problem["evidence"] and "slots=1" in problem["evidence"]
     assert problem["cause"] in " ".join(played.output.split())
+    run.wait_gone()
+
+
+def test_a_job_that_goes_on_is_followed_by_its_owner_and_left_alone_by_others(run, cluster, mpijobs, faults):
+    # Nobody acts on this job, so it goes on.
+    kept = {"mpijob_keep": True, "mpijob_operator_timeout": 1, "mpijob_name": ""}
+    run(**kept)
+    (job,) = (name for name in run.labelled() if name.startswith("mpijob"))
+    refused = {
+        "another owner": run(**kept, gpufabric_owner="you@there"),
+        "other settings": run(**kept, mpijob_replicas=3),
+    }
+    for words, played in refused.items():
+        assert played.returncode != 0, words
+        (problem,) = played.result("localhost", FAIL)["problems"]
+        assert problem["id"] == "run-taken", words
+    faults.fault(
+        "name of a run that another owner has",
+        refused["another owner"].result("localhost", FAIL)["problems"],
+        "run-taken",
+        None,
+        "mpijob",
+        "the cluster",
+    )
+    assert [name for name in run.labelled() if name.startswith("mpijob")] == [job]
+    followed = run(**kept)
+    assert "This play follows the MPIJob" in followed.output
+    assert [name for name in run.labelled() if name.startswith("mpijob")] == [job]
+    # The end of a play that replaces it is its own job's.
+    run(**{**kept, "mpijob_keep": False}, gpufabric_owner="you@there", gpufabric_take_over=True)
     run.wait_gone()
 
 

@@ -302,6 +302,49 @@ def test_two_runs_in_one_namespace_do_not_meet(runs, tmp_path):
     assert len([name for name in kept if name.startswith("pod/")]) == 2
 
 
+def test_a_run_that_is_taken_is_refused_and_goes_on(runs, tmp_path, faults):
+    """Plays with the name of a run that is going on: of another owner, with other settings, and with another benchmark."""
+    ranks = "grep -l cpu_perf.py /proc/[0-9]*/cmdline | cut -d / -f 3 | grep -vx $$ | xargs kill -s"
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        playing = pool.submit(runs.play, nccl_benchmark_iterations=5000, worker_pods_keep=True)
+        runs.wait_for_output("gpufabric-default-0", 1, playing)
+        try:
+            runs.shell("gpufabric-default-1", f"{ranks} STOP", check=False)
+            before = {pod["metadata"]["uid"] for pod in runs.cluster.get("pods", namespace=runs.namespace)["items"]}
+            refused = runs.attempts(
+                {"owner": {"gpufabric_owner": "you@there"}, "settings": {"worker_pods_replicas": 1}},
+            )
+            assert refused.returncode != 0, refused.output
+            for name, words in {"owner": "The run default belongs to ", "settings": "made with other settings"}.items():
+                (problem,) = refused.result(name, FAIL)["problems"]
+                assert problem["id"] == "run-taken" and words in problem["cause"]
+                assert "started" in problem["cause"]
+            faults.fault(
+                "name of a run that another owner has",
+                refused.result("owner", FAIL)["problems"],
+                "run-taken",
+                None,
+                "worker_pods",
+                "the cluster",
+            )
+            removing = runs.teardown(gpufabric_owner="you@there")
+            assert removing.returncode != 0 and "The run default belongs to" in removing.output
+            # The pods are as they were, so this play comes as far as mpirun.
+            second = runs.play(report_dir=str(tmp_path / "second"))
+            assert second.returncode != 0, second.output
+            assert "kubectl --namespace" in second.output and "did not make them" in second.output
+            after = {pod["metadata"]["uid"] for pod in runs.cluster.get("pods", namespace=runs.namespace)["items"]}
+            assert after == before and not playing.done()
+        finally:
+            runs.shell("gpufabric-default-1", f"{ranks} CONT", check=False)
+        played = playing.result()
+    assert played.returncode == 0, played.output
+    assert runs.result()["verdict"] == "pass"
+    removed = runs.teardown(gpufabric_owner="you@there", gpufabric_take_over=True)
+    assert removed.returncode == 0, removed.output
+    assert runs.ours() == []
+
+
 @pytest.fixture
 def adopter(cluster: t.Any, namespace: str, tmp_path: pathlib.Path) -> str:
     """The kubeconfig of a user who may get, list and exec pods in the namespace, and nothing else."""
@@ -388,6 +431,15 @@ def test_wrong_settings_change_nothing(runs):
 def _shown(text: str) -> str:
     """A text without what a screen adds to it: breaks, and quotes that are doubled."""
     return " ".join(text.replace("''", "'").split())
+
+
+EXAMPLES = pathlib.Path(__file__).parents[3] / "docs/examples"
+
+
+def test_the_cluster_takes_the_rights_of_the_examples(runs):
+    text = (EXAMPLES / "kubernetes/rbac.yml").read_text().replace("gpu-benchmark", runs.namespace)
+    done = runs.cluster.kubectl("apply", "--dry-run=server", "--filename=-", namespace=runs.namespace, stdin=text)
+    assert done.stdout.count("created (server dry run)") == 3
 
 
 def test_check_mode_on_an_empty_namespace_makes_nothing(runs):

@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import re
+import socket
+
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.action.mpijob_plan import ActionModule as MPIJobPlan
 from ansible_collections.gpufabric.nccl.plugins.action.worker_pods_plan import ActionModule as WorkerPodsPlan
@@ -76,6 +79,7 @@ def test_text_makes_the_same_job(job):
         nccl_benchmark_backend="cpu",
         nccl_benchmark_check="true",
         mpijob_gpus="8",
+        mpijob_name="n",
     )
     data = job(
         mpijob_networks=["sriov"],
@@ -83,9 +87,30 @@ def test_text_makes_the_same_job(job):
         nccl_benchmark_collectives=["all_reduce", "all_gather"],
         nccl_benchmark_backend="cpu",
         mpijob_gpus=0,
+        mpijob_name="n",
     )
     assert text["objects"] == data["objects"] and text["settings"]["gpus"] == 0
     assert [point["name"] for point in text["points"]] == ["all_reduce", "all_gather"]
+
+
+def test_a_job_that_is_submitted_has_a_name_and_an_owner_of_its_own(job):
+    first, second = (job(gpufabric_owner="me@here", mpijob_slots=1) for _play in range(2))
+    assert first["name"] != second["name"] and re.fullmatch(r"gpufabric-default-[a-z0-9]{5}", first["name"])
+    annotations = [plan["objects"][-1]["metadata"]["annotations"] for plan in (first, second)]
+    assert annotations[0] == annotations[1] and annotations[0]["gpufabric.nccl/owner"] == "me@here"
+    # A manifest is the same whoever writes it.
+    rendered = job(mpijob_state="rendered", mpijob_slots=1)
+    assert rendered["name"] == "gpufabric-default" and "annotations" not in rendered["objects"][-1]["metadata"]
+
+
+def test_the_owner_is_the_user_and_the_host_unless_it_is_given(pods):
+    def owner(**variables):
+        return pods(**variables)["objects"][-1]["metadata"]["annotations"]["gpufabric.nccl/owner"]
+
+    assert owner().endswith(f"@{socket.gethostname()}")
+    assert owner(gpufabric_owner="ci") == "ci"
+    result = pods(gpufabric_owner="a\nb")
+    assert result["failed"] and result["msg"].startswith("gpufabric_owner: ")
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import
     adopted_peers,
     job_problems,
     job_results,
+    job_to_follow,
     parse_log,
     plan_job,
     progress,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import run_taken
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import (
     FORWARDED_ENVIRONMENT,
     SSH_POLICY,
@@ -53,7 +55,7 @@ MARK = "gpufabric-mpijob: "
 def settings(benchmark=None, **changes):
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
     values = {"control_interface": None, "data_interface": None, "mpi_prefix": None, "run_as_user": None}
-    values.update({"run_as_group": None, "ssh_port": None, "ttl": None, "namespace": "gpu"})
+    values.update({"run_as_group": None, "ssh_port": None, "ttl": None, "namespace": "gpu", "owner": ""})
     program = {"dir": None}
     for name, value in defaults.items():
         if name.startswith("mpijob_"):
@@ -81,7 +83,7 @@ def container(role, **changes):
 
 
 def environment(role, **changes):
-    return {item["name"]: item["value"] for item in container(role, **changes)["env"]}
+    return {item["name"]: item.get("value", item.get("valueFrom")) for item in container(role, **changes)["env"]}
 
 
 def test_the_job_is_what_the_operator_takes():
@@ -104,6 +106,52 @@ def test_the_job_is_what_the_operator_takes():
         assert "capabilities" not in pod["spec"]["containers"][0].get("securityContext", {})
         assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}} in pod["spec"]["volumes"]
     assert plan(replicas=4, slots=8)["ranks"] == 32
+
+
+def test_a_job_has_the_name_that_it_is_given_and_the_same_settings():
+    named, other = plan(name="gpufabric-n-abcde", owner="me@here"), plan(owner="me@here")
+    assert named["workers"] == ["gpufabric-n-abcde-worker-0", "gpufabric-n-abcde-worker-1"]
+    config, job = named["objects"]
+    assert config["metadata"]["name"] == "gpufabric-n-abcde-files"
+    assert job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["subdomain"] == "gpufabric-n-abcde"
+    assert job["metadata"]["annotations"]["gpufabric.nccl/owner"] == "me@here"
+    assert job["metadata"]["annotations"] == other["objects"][1]["metadata"]["annotations"]
+    with pytest.raises(OptionError, match="mpijob_name"):
+        plan(name="x" * 47)
+
+
+def test_a_job_that_goes_on_is_followed():
+    mine = {"owner": "me@here"}
+    wanted = job_of(**mine)
+    there = job_of(name="gpufabric-n-abcde", **mine)
+    assert job_to_follow([there], wanted) == "gpufabric-n-abcde"
+    assert run_taken("n", "me@here", [there], wanted) == []
+    assert job_to_follow([job_of(replicas=3, **mine)], wanted) == ""
+    done = {**there, "status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
+    assert job_to_follow([done], wanted) == ""
+    # One that is over is replaced, if it is one's own.
+    done = {**job_of(replicas=3, **mine), "status": done["status"]}
+    assert run_taken("n", "me@here", [done], wanted) == []
+    assert [item.id for item in run_taken("n", "you@there", [done], wanted)] == ["run-taken"]
+    assert [item.id for item in run_taken("n", "me@here", [job_of(replicas=3, **mine)], wanted)] == ["run-taken"]
+
+
+def test_variables_of_the_pods_reach_all_ranks():
+    secret = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    env = {"FI_PROVIDER": "efa", "TOKEN": secret, "OMPI_MCA_x": "1"}
+    forwarded = environment("Launcher", env=env)["GPUFABRIC_FORWARD_ENV"].split()
+    assert {"FI_PROVIDER", "TOKEN"} <= set(forwarded) and "OMPI_MCA_x" not in forwarded
+    for role in ("Launcher", "Worker"):
+        assert environment(role, env=env)["FI_PROVIDER"] == "efa"
+        assert environment(role, env=env)["TOKEN"] == secret["valueFrom"]
+    with pytest.raises(OptionError, match="mpijob_env"):
+        plan(env={"A": {"value": "1"}})
+
+
+def test_pods_look_for_their_control_network_and_their_address():
+    assert environment("Launcher")["GPUFABRIC_FIND_CONTROL"] == "true"
+    assert environment("Launcher", host_network=True)["GPUFABRIC_FIND_CONTROL"] == "false"
+    assert environment("Worker")["GPUFABRIC_POD_IP"] == {"fieldRef": {"fieldPath": "status.podIP"}}
 
 
 def test_names_of_volumes_and_maps_are_not_the_operators():

@@ -8,7 +8,13 @@ import re
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import labels, object_name, selector
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
+    labels,
+    object_name,
+    ownership,
+    run_taken,
+    selector,
+)
 
 LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?\Z")
 
@@ -39,3 +45,55 @@ def test_labels_and_selector():
 def test_a_run_that_is_no_label_is_refused(run_id):
     with pytest.raises(OptionError, match="gpufabric_run_id"):
         labels(run_id)
+
+
+SPEC = {"replicas": 2}
+NOON = 1767268800  # 2026-01-01 12:00:00 UTC
+
+
+def found(owner="me@here", spec=SPEC, created="2026-01-01T11:57:00Z"):
+    annotations = ownership(owner, spec) if owner else None
+    metadata = {"name": "gpufabric-default", "creationTimestamp": created, "annotations": annotations}
+    return {"kind": "StatefulSet", "metadata": metadata, "spec": spec}
+
+
+def test_a_run_of_ones_own_with_the_same_settings_is_not_taken():
+    assert run_taken("default", "me@here", [found()], found(), NOON) == []
+    assert run_taken("default", "me@here", [], found(), NOON) == []
+
+
+def test_the_owner_of_a_run_may_remove_it_whatever_its_settings_are():
+    assert run_taken("default", "me@here", [found(spec={"replicas": 1})]) == []
+    # One of an earlier release says nothing.
+    assert run_taken("default", "me@here", [found(owner=None)]) == []
+
+
+@pytest.mark.parametrize("wanted", [None, found()])
+def test_a_run_of_another_owner_is_taken(wanted):
+    (problem,) = run_taken("default", "me@here", [found(owner="you@there")], wanted, NOON)
+    assert (problem.id, problem.severity, problem.host) == ("run-taken", "error", None)
+    assert problem.cause == "The run default belongs to you@there, started 3 minutes ago."
+    assert "gpufabric_run_id" in problem.cure and "gpufabric_take_over=true" in problem.cure
+    assert problem.evidence == "StatefulSet gpufabric-default, created 2026-01-01T11:57:00Z"
+
+
+@pytest.mark.parametrize("there", [found(spec={"replicas": 1}), found(owner=None)])
+def test_a_run_with_other_settings_is_taken(there):
+    (problem,) = run_taken("default", "me@here", [there], found(), NOON)
+    assert "has objects in the cluster that were made with other settings" in problem.cause
+
+
+@pytest.mark.parametrize(
+    ("created", "age"),
+    [
+        ("2026-01-01T11:59:59Z", ", started 1 second ago."),
+        ("2026-01-01T12:00:09Z", ", started 0 seconds ago."),
+        ("2026-01-01T10:00:00Z", ", started 2 hours ago."),
+        ("2025-12-30T12:00:00Z", ", started 2 days ago."),
+        (None, "you@there."),
+        ("soon", "you@there."),
+    ],
+)
+def test_the_age_of_a_run_is_in_words(created, age):
+    (problem,) = run_taken("default", "me@here", [found(owner="you@there", created=created)], None, NOON)
+    assert problem.cause.endswith(age)

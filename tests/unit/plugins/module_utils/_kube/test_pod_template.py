@@ -25,7 +25,7 @@ def defaults_of(role):
         for name, value in values.items()
         if name.startswith(role)
     }
-    return {**dict.fromkeys(UNSET), **own, "namespace": "gpu", "image": "worker"}
+    return {**dict.fromkeys(UNSET), **own, "namespace": "gpu", "image": "worker", "owner": "me@here"}
 
 
 def of_stateful_set(**changes):
@@ -60,6 +60,11 @@ class TestBothKinds:
         volumes = template(pod_spec={"volumes": [own]})["spec"]["volumes"]
         assert [volume for volume in volumes if volume["name"] == "shm"] == [own]
 
+    def test_a_variable_may_come_from_a_secret(self, template):
+        reference = {"valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}
+        found = template(env={"TOKEN": reference, "A": 1})["spec"]["containers"][0]["env"]
+        assert {"name": "TOKEN", **reference} in found and {"name": "A", "value": "1"} in found
+
     def test_our_container_gets_more_and_others_stand_beside_it(self, template):
         mine = template()["spec"]["containers"][0]
         more = [{"name": mine["name"], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}, {"name": "sidecar"}]
@@ -75,7 +80,7 @@ class TestBothKinds:
         assert spec["nodeSelector"] == {"gpu": "h200", "zone": "a"} and spec["affinity"] == affinity
 
     def test_variables_come_as_they_were_given(self, template):
-        env = {item["name"]: item["value"] for item in template(env={"A": "$(B)"})["spec"]["containers"][0]["env"]}
+        env = {item["name"]: item.get("value") for item in template(env={"A": "$(B)"})["spec"]["containers"][0]["env"]}
         assert env["A"] == "$$(B)"
 
     @pytest.mark.parametrize(

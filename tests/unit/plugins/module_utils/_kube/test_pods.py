@@ -10,6 +10,7 @@ import pytest
 import yaml
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import TO_SUBMIT
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
     crashed_containers,
     in_rank_order,
@@ -28,7 +29,8 @@ ROLE = pathlib.Path(__file__).parents[5] / "roles/worker_pods"
 def settings(**changes):
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
     own = {name.split("worker_pods_", 1)[-1]: value for name, value in defaults.items()}
-    return {**own, "namespace": "gpu", "image": "worker", "run_as_user": None, "run_as_group": None, **changes}
+    known = {"namespace": "gpu", "image": "worker", "run_as_user": None, "run_as_group": None, "owner": "me@here"}
+    return {**own, **known, **changes}
 
 
 def plan(**changes):
@@ -85,6 +87,17 @@ def test_pods_of_a_run_find_each_other_by_its_service():
     assert template["gpufabric.nccl/run"] == "nightly"
     assert service["spec"]["selector"].items() <= template.items()
     assert stateful_set["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
+
+
+def test_the_owner_and_the_settings_are_noted_outside_of_the_pods():
+    def noted(**changes):
+        return made("StatefulSet", **changes)["metadata"]["annotations"]
+
+    assert noted()["gpufabric.nccl/owner"] == "me@here"
+    assert noted(owner="you@there")["gpufabric.nccl/settings"] == noted()["gpufabric.nccl/settings"]
+    assert noted(replicas=3)["gpufabric.nccl/settings"] != noted()["gpufabric.nccl/settings"]
+    # Pods would be replaced otherwise.
+    assert made("StatefulSet", owner="you@there")["spec"] == made("StatefulSet")["spec"]
 
 
 def test_resources_are_requested_and_limited():
@@ -338,10 +351,89 @@ def test_reason_why_a_pod_is_not_ready(given, events, identity, told):
     assert told in problems_text([item.as_dict() for item in problems])
 
 
+DONE = status({"terminated": {"exitCode": 0, "reason": "Completed"}}, name="setup")
+
+
+@pytest.mark.parametrize(
+    ("phase", "init", "worker", "identity", "told"),
+    [
+        (
+            "Pending",
+            DONE,
+            status({"waiting": {"reason": "ErrImagePull", "message": "no such image"}}),
+            "pod-image",
+            "no such image",
+        ),
+        (
+            "Pending",
+            DONE,
+            status({"waiting": {"reason": "CreateContainerConfigError", "message": "no secret"}}),
+            "pod-config",
+            "no secret",
+        ),
+        ("Running", DONE, status({"running": {}}), "pod-not-ready", "is not ready"),
+        (
+            "Pending",
+            status({"terminated": {"exitCode": 4, "reason": "Error"}}, name="setup"),
+            status({"waiting": {"reason": "PodInitializing"}}),
+            "pod-crash",
+            "container setup of the pod ended: exit status 4",
+        ),
+        (
+            "Pending",
+            status({"running": {"startedAt": "2026-01-01T11:57:00Z"}}, name="setup"),
+            status({"waiting": {"reason": "PodInitializing"}}),
+            "pod-starting",
+            "its init container setup still runs, since 2026-01-01T11:57:00Z",
+        ),
+    ],
+)
+def test_an_init_container_that_is_done_is_no_crash(phase, init, worker, identity, told):
+    given = pod(phase=phase, ready="False", containers=[worker], initContainerStatuses=[init])
+    (problem,) = pod_problems([given], [], {})
+    assert problem.id == identity and told in f"{problem.cause} {problem.evidence}"
+    if identity == "pod-starting":
+        assert "kubectl logs -c setup" in problem.cure
+    assert [item["container"] for item in crashed_containers([given])] == (["setup"] if identity == "pod-crash" else [])
+
+
+@pytest.mark.parametrize(
+    ("said", "tolerations"),
+    [
+        ("0/1 nodes are available: 1 node(s) were unschedulable.", False),
+        ("0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/unschedulable: }.", False),
+        ("0/2 nodes are available: 1 node(s) had taint {gpu: }, 1 node(s) were unschedulable.", True),
+    ],
+)
+def test_a_cordoned_node_is_to_be_uncordoned(said, tolerations):
+    given = pod(phase="Pending", ready="False", conditions=[{**SCHEDULING, "message": said}])
+    (problem,) = pod_problems([given], [], {})
+    assert "kubectl uncordon NODE" in problem.cure and "pod_spec" not in problem.cure
+    assert ("worker_pods_tolerations" in problem.cure) == tolerations
+
+
 def test_log_of_a_crash_is_shown():
     crashed = pod(ready="False", containers=[status(last={"terminated": {"exitCode": 1}})])
     assert crashed_containers([pod(), crashed]) == [{"pod": "p-0", "container": "worker", "previous": True}]
     assert pod_problems([crashed], [], {"p-0": "last words\n"})[0].evidence == "last words"
+
+
+def test_the_role_of_the_examples_has_all_rights_and_no_others():
+    documents = list(yaml.safe_load_all((ROLE.parents[1] / "docs/examples/kubernetes/rbac.yml").read_text()))
+    (role,) = (item for item in documents if item["kind"] == "Role")
+    needs = [*plan(network_policy=True)["needs"], *TO_SUBMIT]
+    assert missing_permissions({"resourceRules": role["rules"]}, needs) == []
+    # What is only looked at when something is wrong.
+    looks = [("", name, ("get", "list")) for name in ("events", "endpoints")]
+    given = {(name, verb) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
+    assert given == {(resource, verb) for _group, resource, verbs in [*needs, *looks] for verb in verbs}
+
+
+SCC = (
+    'unable to validate against any security context constraint: [provider "anyuid": Forbidden: not usable by user or'
+    " serviceaccount, spec.containers[0].securityContext.runAsUser: Invalid value: 0: must be in the ranges:"
+    " [1000650000, 1000659999]]"
+)
 
 
 def test_quota_is_told_for_pods_that_are_not_made():
@@ -353,6 +445,10 @@ def test_quota_is_told_for_pods_that_are_not_made():
     assert problem.id == "pod-quota" and "exceeded quota: small" in problem.cause
     events = [event("set", "FailedCreate", 'pods "set-1" is forbidden: violates PodSecurity "restricted:latest"')]
     assert [item.id for item in pod_problems([], events, {}, ["set"])] == ["pod-refused"]
+    events = [event("set", "FailedCreate", f'pods "set-1" is forbidden: {SCC}')]
+    (problem,) = pod_problems([], events, {}, ["set"], "mpijob_")
+    assert problem.id == "pod-scc" and 'provider "anyuid"' in problem.cause
+    assert "oc adm policy add-scc-to-user" in problem.cure and "mpijob_run_as_user" in problem.cure
     assert [item.id for item in pod_problems([], [], {}, ["set"])] == ["pod-not-created"]
 
 

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Functions of the script of an MPIJob's pods, with programs in place of getent and ssh that answer as the test says."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parents[4] / "roles/mpijob/files/mpijob-pod"
+
+#: The name of a worker has the address of an earlier pod, and after two questions that of the worker.
+GETENT = """#!/bin/bash
+echo x >>"$0.calls"
+case $2 in
+  late.*) (($(wc -l <"$0.calls") > 3)) || exit 2; echo "10.0.0.3 $2" ;;
+  short.*.svc) exit 2 ;;
+  short.*) echo "10.0.0.4 $2" ;;
+  *) if (($(wc -l <"$0.calls") > 2)); then echo "10.0.0.2 $2"; else echo "10.0.0.1 $2"; fi ;;
+esac
+"""
+SSH = """#!/bin/bash
+case $* in *10.0.0.1*) echo "%s" >&2; exit 255;; esac
+"""
+
+
+@pytest.fixture
+def call(tmp_path):
+    """What functions of the script print. ``said``: what ssh says at the address of the earlier pod."""
+
+    def run(body, said="Host key verification failed.", **environment):
+        programs = {"getent": GETENT, "ssh": SSH % said, "sleep": "#!/bin/bash\n"}
+        for name, text in programs.items():
+            path = tmp_path / "bin" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+            path.chmod(0o755)
+        (tmp_path / "ssh").mkdir(exist_ok=True)
+        functions = SCRIPT.read_text().partition("\nrole=${1:-}")[0].replace("run=/run/gpufabric", f"run={tmp_path}")
+        command = ["bash", "-c", f"{functions}\ndomain=cluster.local names=() slots=() addresses=()\n{body}"]
+        path = f"{tmp_path / 'bin'}:/usr/bin:/bin"
+        done = subprocess.run(
+            command, env={"PATH": path, **environment}, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.stderr == "", done.stderr
+        return done.stdout
+
+    return run
+
+
+WAIT = 'names=(w-0.j.gpu.svc); wait_for_names; wait_for_all_sshd; echo "at ${addresses[0]}"'
+
+
+@pytest.mark.parametrize("said", ["Host key verification failed.", "ssh: connect to host 10.0.0.1: Connection refused"])
+def test_an_address_of_an_earlier_pod_is_given_up_when_the_name_has_another(call, said):
+    printed = call(WAIT, said, GPUFABRIC_PINNED="true")
+    assert "DNS OK w-0.j.gpu.svc 10.0.0.1\n" in printed
+    assert "DNS OK w-0.j.gpu.svc 10.0.0.2, no longer 10.0.0.1" in printed
+    assert printed.endswith("at 10.0.0.2\n")
+
+
+def test_a_worker_that_has_the_jobs_host_key_and_refuses_is_named_at_once(call):
+    printed = call(WAIT, "Permission denied (publickey).", GPUFABRIC_PINNED="true")
+    assert "worker w-0 at 10.0.0.1: Permission denied (publickey)." in printed
+    assert "failed ssh w-0" in printed and "no longer" not in printed
+
+
+def test_names_that_are_waited_for_are_shown(call):
+    printed = call("names=(late.j.gpu.svc short.j.gpu.svc); wait_for_names").splitlines()
+    assert printed[0] == "gpufabric-mpijob: DNS OK short.j.gpu.svc 10.0.0.4"
+    assert printed[1] == "gpufabric-mpijob: DNS WAIT 1 of 2: late.j.gpu.svc"
+    assert printed[-1].startswith("gpufabric-mpijob: DNS OK late.j.gpu.svc 10.0.0.3")
+
+
+def test_the_control_network_is_that_of_the_default_route(call):
+    body = 'find_control_network; echo "${OMPI_MCA_btl_tcp_if_include:-} ${PRTE_MCA_prte_if_include:-}"'
+    routes = pathlib.Path("/proc/net/route").read_text().splitlines()[1:]
+    interface = next((line.split()[0] for line in routes if line.split()[1] == "00000000"), None)
+    if interface is None:
+        pytest.skip("this machine has no default route")
+    assert call(body, GPUFABRIC_FIND_CONTROL="true").endswith(f"\n{interface} {interface}\n")
+    # What is set stays.
+    given = {"OMPI_MCA_btl_tcp_if_include": "net7", "PRTE_MCA_prte_if_exclude": "lo"}
+    assert call(body, GPUFABRIC_FIND_CONTROL="true", **given).endswith("net7 \n")
+    assert call(body, GPUFABRIC_FIND_CONTROL="false") == " \n"
