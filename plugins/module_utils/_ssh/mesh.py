@@ -15,6 +15,8 @@ import re
 import stat
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     read_text,
@@ -26,6 +28,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_a
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import SSH_POLICY
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 SYSTEM_SSH_CONFIG = "/etc/ssh/ssh_config"
 
@@ -138,14 +141,30 @@ _PEER_KEYS = ("address", "port", "user", "host_public_keys", "client_public_key"
 def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
     """The peers of a run from what sshd_instance returned on each, with their names in the inventory.
 
-    Raises OptionError where there are none, or one has no result.
+    Raises OptionError where there are none, or one has no result, and ProblemError where two are one machine.
     """
     if not names:
         raise OptionError("gpufabric_hosts", list(names), "at least one host of the play")
     for name, result in zip(names, results):
         if "address" not in result:
             raise OptionError("gpufabric_hosts", name, "hosts of the play that have a private sshd; this one has none")
+    twice = names_twice(dict(zip(names, results)))
+    if twice:
+        raise ProblemError(*twice.values())
     return [{"name": name, **{key: result[key] for key in _PEER_KEYS}} for name, result in zip(names, results)]
+
+
+def names_twice(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Problem]:
+    """A problem for each host that has the address of one before it, by name. ``results``: of sshd_instance, by name."""
+    names: dict[str, list[str]] = {}
+    for name, result in results.items():
+        if "address" in result:
+            names.setdefault(result["address"], []).append(name)
+    return {
+        name: NODE_CATALOGUE.problem("host-twice", name, f"address {address}", hosts=listing(same))
+        for address, same in names.items()
+        for name in same[1:]
+    }
 
 
 def render_known_hosts(peers: t.Iterable[Peer]) -> str:
