@@ -9,7 +9,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import complete_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import named_peers
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import named_peers, names_twice
 
 
 def peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
@@ -20,6 +20,11 @@ def peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) ->
         raise AnsibleFilterError(str(error)) from error
 
 
+def hosts_twice(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, list[dict[str, t.Any]]]:
+    """Problems of hosts that are the machine of another host, by host."""
+    return {name: [problem.as_dict()] for name, problem in names_twice(results).items()}
+
+
 class FilterModule:
     """Filters between the steps of the roles key_exchange and nccl_benchmark."""
 
@@ -27,5 +32,6 @@ class FilterModule:
         """By name."""
         return {
             "peers": peers,
+            "hosts_twice": hosts_twice,
             "benchmark_results": complete_results,
         }

@@ -36,6 +36,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     RESULT_SCHEMA,
     add_problems,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
 #: Of nccl-tests, and alltoallv of rccl-tests.
@@ -255,6 +256,7 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
     launcher = settings["launcher"] or next(iter(nodes))
     if launcher not in nodes and not settings["launcher_apart"]:
         raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
+    _check_identities(nodes)
     _check_mpi(nodes)
     backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
     if backend == "nccl" and not settings.get("allow_uneven_gpus"):
@@ -464,6 +466,17 @@ def _interface_of(node: Node, address: str) -> tuple[str, str] | None:
             if str(own.ip) == address:
                 return interface["name"], str(own.network)
     return None
+
+
+def _check_identities(nodes: t.Mapping[str, Node]) -> None:
+    hostnames = {host: node["hostname"] for host, node in nodes.items()}
+    addresses = {
+        host: [address for interface in node["interfaces"] for address in interface["addresses"]]
+        for host, node in nodes.items()
+    }
+    problems = shared_names(hostnames, addresses)
+    if problems:
+        raise ProblemError(*problems)
 
 
 def _check_mpi(nodes: t.Mapping[str, Node]) -> None:

@@ -55,6 +55,12 @@ ENTRIES = (
         found_by="mpi_hostfile",
     ),
     entry(
+        "host-twice",
+        "The inventory has one machine under several names[: {hosts}].",
+        "Keep one of the names in the inventory, or in gpufabric_hosts.",
+        found_by="the roles nccl_benchmark and key_exchange, mpi_preflight",
+    ),
+    entry(
         "connect-refused",
         "Nothing listens on [{address} port {port}|the port of ssh], or a firewall resets the connection.",
         "Start sshd (run key_exchange again), or correct the port: ansible_port, key_exchange_port.",

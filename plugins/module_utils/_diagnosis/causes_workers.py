@@ -37,6 +37,13 @@ ENTRIES = (
         found_by=_FOUND_BY,
     ),
     entry(
+        "host-name-shared",
+        "Several hosts have the host name[ {name}].",
+        "Give each of them a host name of its own, for instance with hostnamectl set-hostname: Open MPI and NCCL"
+        " tell hosts apart by their names.",
+        found_by=f"{_FOUND_BY}, mpi_preflight",
+    ),
+    entry(
         "python-differs",
         "Python is [{there}, and on the first worker {here}|not the same as on the first worker], but the cpu"
         " backend needs the same on all.",

@@ -20,6 +20,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts as RunFacts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import unresolved_problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
 
 #: In the order in which a launch needs them.
 STAGES = (
@@ -406,6 +407,19 @@ _CHECKS: tuple[tuple[str, t.Callable[[Seen, Facts, Settings], t.Iterator[Problem
 def mebibytes(size: int) -> str:
     """A size in bytes as text, rounded down to MiB."""
     return f"{size // _MIB} MiB"
+
+
+def check_names(seen: t.Mapping[str, Seen]) -> dict[str, list[Finding]]:
+    """The findings of peers that Open MPI takes for one host, by peer."""
+    facts = {name: one.facts for name, one in seen.items() if one.facts}
+    addresses = {
+        name: [address for interface in own["interfaces"].values() for address in interface["addresses"]]
+        for name, own in facts.items()
+    }
+    found: dict[str, list[Finding]] = {}
+    for item in shared_names({name: own["hostname"] for name, own in facts.items()}, addresses):
+        found.setdefault(str(item.host), []).append(Finding("daemon", item))
+    return found
 
 
 def check_links(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, list[Finding]]:

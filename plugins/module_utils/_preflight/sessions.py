@@ -44,6 +44,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks i
     Seen,
     Settings,
     check_links,
+    check_names,
     check_rdma,
     findings_of,
 )
@@ -475,11 +476,12 @@ class Preflight:
 
 def judge(seen: t.Mapping[str, Seen], settings: Settings) -> tuple[list[dict[str, t.Any]], list[Problem]]:
     """The hosts and the problems, as ``mpi_preflight`` returns them."""
-    between = check_links(seen, settings)
-    rdma = check_rdma(seen, settings)
+    of_several = (check_names(seen), check_links(seen, settings), check_rdma(seen, settings))
     hosts, problems = [], []
     for name, one in seen.items():
-        findings: list[Finding] = [*findings_of(one, settings), *between.get(name, []), *rdma.get(name, [])]
+        findings: list[Finding] = findings_of(one, settings) + [
+            item for found in of_several for item in found.get(name, [])
+        ]
         findings.sort(key=lambda finding: STAGES.index(finding.stage))
         failed = [finding.stage for finding in findings if finding.problem.severity == "error"]
         hosts.append(

@@ -23,6 +23,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     check_answer,
     text,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     read_text,
@@ -34,6 +36,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_a
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import SSH_POLICY
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 SYSTEM_SSH_CONFIG = "/etc/ssh/ssh_config"
 
@@ -149,17 +152,35 @@ def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[st
     """The peers of a run from what sshd_instance returned on each, with their names in the inventory.
 
     Nothing else of what the workers return becomes a fact, so all of it is checked here. In check mode ports and keys may be
-    missing. Raises GpufabricError if there are no peers, or if one has no result or returned something else.
+    missing. Raises GpufabricError if there are no peers, or if one has no result or returned something else, and ProblemError
+    if two are one machine.
     """
     if not names:
         raise OptionError("gpufabric_hosts", list(names), "at least one host of the play")
-    return [_named_peer(name, result) for name, result in zip(names, results)]
+    peers = [_named_peer(name, result) for name, result in zip(names, results)]
+    twice = names_twice({peer["name"]: peer for peer in peers})
+    if twice:
+        raise ProblemError(*twice.values())
+    return peers
 
 
 def _named_peer(name: str, result: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     if "address" not in result:
         raise OptionError("gpufabric_hosts", name, "hosts of the play that have a private sshd; this one has none")
     return {"name": name, **check_answer(name, "sshd_instance", result, _PEER)}
+
+
+def names_twice(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Problem]:
+    """A problem for each host that has the address of one before it, by name. ``results``: of sshd_instance, by name."""
+    names: dict[str, list[str]] = {}
+    for name, result in results.items():
+        if "address" in result:
+            names.setdefault(result["address"], []).append(name)
+    return {
+        name: NODE_CATALOGUE.problem("host-twice", name, f"address {address}", hosts=listing(same))
+        for address, same in names.items()
+        for name in same[1:]
+    }
 
 
 def render_known_hosts(peers: t.Iterable[Peer]) -> str:

@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.gpufabric.nccl.plugins.action.benchmark_plan import ActionModule
 
 NODE = {
+    "hostname": "g1",
     "interfaces": [{"name": "eth0", "mtu": 1500, "addresses": ["10.0.0.1/24"]}],
     "data": None,
     "gpus": {"vendor": "nvidia", "count": 8, "names": []},
@@ -70,7 +71,10 @@ def test_a_wrong_variable_is_one_line_that_names_it(plan, variables, message):
 
 
 def test_what_a_worker_lacks_fails_with_problems(plan):
-    result = plan({"g1": NODE, "g2": {**NODE, "gpus": {**NODE["gpus"], "count": 0}}}, nccl_benchmark_backend="nccl")
+    result = plan(
+        {"g1": NODE, "g2": {**NODE, "hostname": "g2", "gpus": {**NODE["gpus"], "count": 0}}},
+        nccl_benchmark_backend="nccl",
+    )
     assert result["failed"] and [(entry["id"], entry["host"]) for entry in result["problems"]] == [
         ("gpus-missing", "g2")
     ]

@@ -52,6 +52,7 @@ def test_bands_are_the_documented_ones():
 
 
 NODE = {
+    "hostname": "g1",
     "interfaces": [{"name": "eth0", "mtu": 1500, "addresses": ["10.0.0.1/24"]}],
     "data": None,
     "gpus": {"vendor": "nvidia", "count": 8, "names": []},

@@ -48,6 +48,7 @@ def info(number):
     address = {"name": "eth0", "addresses": [f"10.0.0.{number}/24"]}
     return {
         "node": {
+            "hostname": f"g{number}",
             "interfaces": [address],
             "data": None,
             "gpus": {"count": 0},

@@ -38,6 +38,7 @@ SETTINGS = {
 
 def node(number, gpus=0):
     found = {
+        "hostname": f"node-{number}",
         "interfaces": [
             {"name": "net1", "mtu": 1500, "addresses": [f"192.168.0.{number}/24"]},
             {"name": "eth0", "mtu": 1500, "addresses": [f"10.0.0.{number}/24"]},
@@ -180,6 +181,20 @@ def test_names_the_host_at_fault(change, identity, words):
         plan_benchmark(found, PEERS, SETTINGS)
     (problem,) = error.value.problems
     assert (problem.id, problem.host) == (identity, "g2") and words in problem.cause
+
+
+def test_hosts_that_open_mpi_takes_for_one_are_named_before_a_launch():
+    found = nodes()
+    found["g3"]["hostname"] = found["g1"]["hostname"]
+    with pytest.raises(ProblemError, match="have the host name node-1") as error:
+        check_nodes(found, SETTINGS)
+    assert [(item.id, item.host) for item in error.value.problems] == [
+        ("host-name-shared", "g1"),
+        ("host-name-shared", "g3"),
+    ]
+    with pytest.raises(ProblemError, match=r"several names: g2, g4\.") as error:
+        check_nodes({**nodes(), "g4": node(2)}, SETTINGS)
+    assert [(item.id, item.host) for item in error.value.problems] == [("host-twice", "g2"), ("host-twice", "g4")]
 
 
 @pytest.mark.parametrize(

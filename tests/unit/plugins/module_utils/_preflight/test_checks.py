@@ -18,6 +18,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks i
     Seen,
     Settings,
     check_links,
+    check_names,
     check_rdma,
     findings_of,
     names_port,
@@ -46,6 +47,7 @@ PROGRAM = {
     "nccl": "/usr/lib/libnccl.so.2.20.5",
 }
 FACTS = {
+    "hostname": "node-2",
     "environment": {"LD_LIBRARY_PATH": True},
     "daemon": DAEMON,
     "program": PROGRAM,
@@ -131,6 +133,16 @@ def test_what_is_wrong_with_a_host(path, value, expected):
         # It also calls back from the same address.
         assert found.pop() == ("callback", "callback-wrong-interface")
     assert found == [expected]
+
+
+def test_hosts_that_open_mpi_takes_for_one():
+    clone = changed(("interfaces", "eth0", "addresses"), ["10.0.0.3/24"])
+    other = {**changed(("interfaces", "eth0", "addresses"), ["10.0.0.4/24"]), "hostname": "node-4"}
+    seen = {name: Seen(name, facts=facts) for name, facts in (("a", FACTS), ("b", clone), ("c", other), ("d", None))}
+    found = {name: [(one.stage, one.problem.id) for one in own] for name, own in check_names(seen).items()}
+    assert found == {name: [("daemon", "host-name-shared")] for name in "ab"}
+    found = check_names({name: Seen(name, facts=FACTS) for name in "ab"})
+    assert [one.problem.id for own in found.values() for one in own] == ["host-twice", "host-twice"]
 
 
 def test_a_clock_is_off_only_by_more_than_the_answer_took():

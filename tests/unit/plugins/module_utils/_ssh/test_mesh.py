@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
@@ -14,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
     MeshFiles,
     check_environment_names,
     named_peers,
+    names_twice,
     parse_bare_peers,
     parse_peers,
     render_authorized_keys,
@@ -210,3 +212,12 @@ def test_a_key_is_not_shown(tmp_path):
     assert (tmp_path / "run/ssh/identity").stat().st_mode & 0o777 == 0o600
     files.apply(files.plan({}, False))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_machine_that_has_two_names_is_named_with_both():
+    results = [{**peer(number), "run_dir": RUN_DIR.path, "hostname": "h"} for number in (1, 2, 1)]
+    with pytest.raises(ProblemError, match=r"several names: a, c\.") as error:
+        named_peers(results, ["a", "b", "c"])
+    assert [(item.id, item.host) for item in error.value.problems] == [("host-twice", "c")]
+    assert list(names_twice(dict(zip("abc", results)))) == ["c"]
+    assert names_twice({"a": results[0], "b": {"failed": True}, "c": {"failed": True}}) == {}

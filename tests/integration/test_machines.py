@@ -1,0 +1,93 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Machines that are set up in ways of their own: names, addresses, login shells."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import typing as t
+
+import pytest
+from conftest import Nodes, Played
+
+
+def privileged(nodes: Nodes, node: str, command: str) -> None:
+    """Run a shell command in a node with all capabilities."""
+    argv = ["podman", "exec", "--privileged", f"gpufabric-{nodes.run_id}-{node}", "bash", "-c", command]
+    subprocess.run(argv, check=True, timeout=120)
+
+
+@contextlib.contextmanager
+def changed(nodes: Nodes, make: dict[str, str], mend: dict[str, str]) -> t.Iterator[None]:
+    """Nodes on which commands were run, by node."""
+    try:
+        for node, command in make.items():
+            privileged(nodes, node, command)
+        yield
+    finally:
+        for node, command in mend.items():
+            privileged(nodes, node, command)
+
+
+def problems_of(played: Played) -> list[dict[str, t.Any]]:
+    (failed,) = [record["result"] for record in played.records if record["status"] == "failed"]
+    return failed["problems"]
+
+
+@pytest.fixture(scope="module")
+def machines(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
+    return make_nodes(3)
+
+
+def test_machines_with_one_host_name(machines, faults, tmp_path):
+    one, two = list(machines.names)[:2]
+    names = {node: machines.shell(node, "hostname").stdout.strip() for node in (one, two)}
+    clone = {two: f"hostname {names[one]}"}
+    with changed(machines, clone, {two: f"hostname {names[two]}"}):
+        played = machines.benchmark(tmp_path)
+        assert played.returncode == 2
+        # Before anything is started.
+        assert "gpufabric.nccl.sshd_instance" not in played.output and "Start a private sshd" not in played.output
+        diagnosed = machines.playbook("gpufabric.nccl.diagnose", preflight_report_dir=str(tmp_path))
+        assert diagnosed.returncode == 2
+    found = json.loads((tmp_path / "diagnosis.json").read_text())["problems"]
+    for host, other in ((one, two), (two, one)):
+        beside = [("host-name-shared", other)]
+        faults.fault(
+            "two machines have one host name",
+            problems_of(played),
+            "host-name-shared",
+            host,
+            "the role nccl_benchmark",
+            beside=beside,
+        )
+        faults.fault(
+            "two machines have one host name", found, "host-name-shared", host, "the playbook diagnose", beside=beside
+        )
+
+
+def test_a_machine_that_is_in_the_inventory_twice(machines, faults, tmp_path):
+    one, two = list(machines.names)[:2]
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(json.dumps({"workers": {"hosts": {"again": {"ansible_host": machines.addresses[two]}}}}))
+    more = ["-i", str(inventory)]
+    target = {"gpufabric_target": f"{one},{two},again"}
+    played = machines.benchmark(tmp_path, *more, **target)
+    assert played.returncode == 2
+    diagnosed = machines.playbook("gpufabric.nccl.diagnose", *more, preflight_report_dir=str(tmp_path), **target)
+    assert diagnosed.returncode == 2
+    found = json.loads((tmp_path / "diagnosis.json").read_text())["problems"]
+    for host, other in ((two, "again"), ("again", two)):
+        faults.fault(
+            "a machine has two names in the inventory",
+            problems_of(played),
+            "host-twice",
+            host,
+            "the role nccl_benchmark",
+            beside=[("host-twice", other)],
+        )
+    faults.fault("a machine has two names in the inventory", found, "host-twice", "again", "the playbook diagnose")
