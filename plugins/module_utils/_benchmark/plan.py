@@ -16,6 +16,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     ADDRESS_WITH_PREFIX,
+    HOST_NAME,
     INTERFACE,
     NUMBER,
     PATH,
@@ -65,9 +66,10 @@ Node = t.Mapping[str, t.Any]
 _VERSION = text(r"[A-Za-z0-9.+!_-]{1,64}", "a version of letters, digits and .+!_-")
 #: What is used of a node that mpi_node_info returned.
 _NODE = {
+    "hostname": HOST_NAME,
     "interfaces": [{"name": INTERFACE, "addresses": [ADDRESS_WITH_PREFIX]}],
     "data": Maybe({"interface": INTERFACE}),
-    "gpus": {"count": NUMBER},
+    "gpus": {"count": NUMBER, "names": [PLAIN]},
     "mpi": Maybe({"mpirun": PATH, "prefix": PATH, "implementation": PLAIN, "version": PLAIN}),
     "benchmarks": Maybe(
         {"directory": PATH, "programs": [text(r"[A-Za-z0-9_.+-]{1,255}", "a name of letters, digits and _.+-")]}

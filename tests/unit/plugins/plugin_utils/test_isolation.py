@@ -51,7 +51,7 @@ def info(number):
             "hostname": f"g{number}",
             "interfaces": [address],
             "data": None,
-            "gpus": {"count": 0},
+            "gpus": {"count": 0, "names": []},
             "benchmarks": None,
             "mpi": {
                 "implementation": "openmpi",
