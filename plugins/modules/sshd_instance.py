@@ -84,7 +84,9 @@ options:
   extra_options:
     description:
       - Further keywords of sshd_config and their values.
-      - The module refuses keywords that it sets itself for safety, such as C(PermitRootLogin), C(Port) and C(AcceptEnv).
+      - Allowed are keywords that weaken nothing, such as C(LogLevel), C(MaxStartups), C(ClientAliveInterval), C(Banner), C(Subsystem),
+        C(Ciphers) and C(RekeyLimit). The error for any other keyword lists all of them.
+      - Algorithms that are broken, such as those with CBC or SHA-1, are refused.
     type: dict
     default: {}
   timeout:

@@ -58,12 +58,17 @@ SESSION_VARIABLE = "GPUFABRIC_SSHD"
 
 HOST_KEY_TYPES = ("ed25519", "ecdsa", "rsa")
 
-_OWNED_KEYWORDS = {
-    "acceptenv", "allowusers", "authorizedkeyscommand", "authorizedkeysfile", "challengeresponseauthentication",
-    "denyusers", "forcecommand", "hostbasedauthentication", "hostkey", "include", "kbdinteractiveauthentication",
-    "listenaddress", "match", "passwordauthentication", "permitemptypasswords", "permitrootlogin", "pidfile", "port",
-    "pubkeyauthentication", "setenv", "strictmodes", "trustedusercakeys", "usepam",
-}  # fmt: skip
+#: What a user may set. A list of what is refused would miss aliases and keywords of releases to come.
+EXTRA_KEYWORDS = (
+    "AllowGroups", "Banner", "ChannelTimeout", "Ciphers", "ClientAliveCountMax", "ClientAliveInterval", "Compression",
+    "DebianBanner", "DenyGroups", "FingerprintHash", "HostKeyAlgorithms", "IPQoS", "KexAlgorithms", "LogLevel", "LogVerbose",
+    "LoginGraceTime", "MACs", "MaxAuthTries", "MaxSessions", "MaxStartups", "ModuliFile", "PerSourceMaxStartups",
+    "PerSourceNetBlockSize", "PerSourcePenalties", "PerSourcePenaltyExemptList", "PermitTTY", "PrintLastLog", "PrintMotd",
+    "PubkeyAcceptedAlgorithms", "PubkeyAcceptedKeyTypes", "RekeyLimit", "RequiredRSASize", "RevokedKeys", "Subsystem",
+    "SyslogFacility", "TCPKeepAlive", "UnusedConnectionTimeout", "UseDNS", "VersionAddendum",
+)  # fmt: skip
+_EXTRA_KEYWORDS_LOWER = frozenset(keyword.lower() for keyword in EXTRA_KEYWORDS)
+_BROKEN_ALGORITHM = re.compile(r"3des|cbc|arcfour|md5|sha1\b|umac-64|ssh-dss|ssh-rsa|rsa1024|\bnone\b", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,12 +99,15 @@ class SshdSettings:
             if re.search(r"[\x00-\x1f\x7f\"\\]", value):
                 raise OptionError(f"environment.{name}", value, "one line without double quotes and backslashes")
         for keyword, value in self.extra_options.items():
-            if not re.match(r"[A-Za-z]+\Z", keyword) or keyword.lower() in _OWNED_KEYWORDS:
-                raise OptionError(
-                    "extra_options", keyword, "keywords of sshd_config that the module does not set itself"
-                )
+            if keyword.lower() not in _EXTRA_KEYWORDS_LOWER:
+                raise OptionError("extra_options", keyword, ", ".join(EXTRA_KEYWORDS))
             if re.search(r"[\x00-\x1f\x7f]", value) or not value.strip():
                 raise OptionError(f"extra_options.{keyword}", value, "one line of printable characters")
+            names_algorithms = keyword.lower().endswith(("algorithms", "ciphers", "macs", "keytypes"))
+            if names_algorithms and not value.startswith("-") and _BROKEN_ALGORITHM.search(value):
+                raise OptionError(
+                    f"extra_options.{keyword}", value, "algorithms without CBC, MD5, SHA-1, DSA and 64-bit MACs"
+                )
 
 
 def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: tuple[int, int]) -> str:
