@@ -85,6 +85,7 @@ class SshdSettings:
     host_key_types: tuple[str, ...] = ("ed25519",)
     use_pam: bool = False
     environment: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    max_startups: int | None = None
     extra_options: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -98,6 +99,8 @@ class SshdSettings:
                 raise OptionError("environment", name, "names of environment variables, but TMPDIR and GPUFABRIC_*")
             if re.search(r"[\x00-\x1f\x7f\"\\]", value):
                 raise OptionError(f"environment.{name}", value, "one line without double quotes and backslashes")
+        if self.max_startups is not None and not 1 <= self.max_startups <= 1_000_000:
+            raise OptionError("max_startups", self.max_startups, "1 to 1000000")
         for keyword, value in self.extra_options.items():
             if keyword.lower() not in _EXTRA_KEYWORDS_LOWER:
                 raise OptionError("extra_options", keyword, ", ".join(EXTRA_KEYWORDS))
@@ -129,10 +132,13 @@ def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: t
         lines.append(SSHD_POLICY_9_8)
     lines += [f"AcceptEnv {name}" for name in settings.accept_env]
     # sshd takes the first value of most keywords, and the last of some, such as MaxStartups.
-    chosen = {keyword.lower() for keyword in settings.extra_options}
+    options = dict(settings.extra_options)
+    if settings.max_startups is not None and "maxstartups" not in {keyword.lower() for keyword in options}:
+        options["MaxStartups"] = str(settings.max_startups)
+    chosen = {keyword.lower() for keyword in options}
     lines = [line for line in lines if line.partition(" ")[0].lower() not in chosen]
     head = [f"# Private sshd of gpufabric.nccl, run {run_dir.run_id}"]
-    head += [f"{keyword} {value}" for keyword, value in sorted(settings.extra_options.items())]
+    head += [f"{keyword} {value}" for keyword, value in sorted(options.items())]
     return "\n".join([*head, *lines]) + "\n"
 
 

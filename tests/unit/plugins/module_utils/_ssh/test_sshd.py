@@ -57,6 +57,16 @@ def test_options_of_the_user_take_the_place_of_others_since_sshd_takes_the_first
     assert "LoginGraceTime 30" in lines
 
 
+def test_logins_at_once():
+    for changes, expected in (
+        ({}, "MaxStartups 1024"),
+        ({"max_startups": 40}, "MaxStartups 40"),
+        ({"max_startups": 40, "extra_options": {"maxstartups": "9"}}, "maxstartups 9"),
+    ):
+        lines = render_config(settings(**changes), RUN_DIR, 1, (9, 2)).splitlines()
+        assert [line for line in lines if line.lower().startswith("maxstartups")] == [expected]
+
+
 def test_options_that_weaken_nothing_are_taken():
     options = {"loglevel": "DEBUG", "Ciphers": "aes256-ctr", "MACs": "-hmac-sha1", "Subsystem": "sftp internal-sftp"}
     assert settings(extra_options=options).extra_options == options
@@ -155,6 +165,7 @@ def test_config_reads_back():
                 ),
             )
         ),
+        ({"max_startups": 0}, "max_startups"),
         ({"extra_options": {"Ciphers": "3des-cbc"}}, "extra_options.Ciphers"),
         ({"extra_options": {"macs": "+hmac-sha1"}}, "extra_options.macs"),
         ({"extra_options": {"KexAlgorithms": "diffie-hellman-group1-sha1"}}, "extra_options.KexAlgorithms"),
