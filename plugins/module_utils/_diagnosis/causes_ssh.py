@@ -236,7 +236,8 @@ ENTRIES = (
     entry(
         "ssh-auth-refused",
         "sshd accepts none of the keys that [{user}|the user] offers.",
-        "Run key_exchange again, which writes authorized_keys on all hosts; sshd's log on the host names the reason.",
+        "Run key_exchange again, which writes authorized_keys on all hosts and renews keys that have expired"
+        " (key_exchange_key_lifetime); sshd's log on the host names the reason.",
         signature(
             "Permission denied (",
             r"(?:(?P<user>[^\s@:]+)@)?(?P<host>[^\s@:]+): Permission denied \([\w,-]+\)",
