@@ -75,6 +75,14 @@ options:
     description: How long ssh tries to connect to a node, in seconds.
     type: int
     default: 10
+  key_lifetime:
+    description:
+      - How many days the keys of the peers let them log in to this node; V(0) for as long as the run's files exist.
+      - They expire at midnight of the node's own clock. The first call of a day sets the date anew, which is a change.
+      - A call renews the keys of the node that it runs on only. After they have expired, logins fail with C(Permission denied).
+    type: int
+    default: 7
+    version_added: 0.2.0
 seealso:
   - module: gpufabric.nccl.sshd_instance
 """
@@ -127,6 +135,7 @@ agent:
   sample: [/usr/bin/ssh, -F, /run/gpufabric/default/ssh/config]
 """
 
+import datetime
 import os
 
 from ansible.module_utils.basic import AnsibleModule
@@ -139,6 +148,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
     MeshFiles,
     agent,
     check_environment_names,
+    expiry_date,
     parse_bare_peers,
     parse_peers,
     render_authorized_keys,
@@ -155,6 +165,7 @@ def desired_texts(params: dict, run_dir: RunDir, check_mode: bool) -> dict[str, 
     check_environment_names("send_env", params["send_env"])
     if not 1 <= params["connect_timeout"] <= 3600:
         raise OptionError("connect_timeout", params["connect_timeout"], "1 to 3600 seconds")
+    expires = expiry_date(params["key_lifetime"], datetime.date.today())
     if params["identity_file"] is not None:
         return _texts_for_bare_peers(params, run_dir)
     peers = parse_peers(params["peers"] or [], complete=not check_mode)
@@ -163,7 +174,7 @@ def desired_texts(params: dict, run_dir: RunDir, check_mode: bool) -> dict[str, 
             peers, run_dir, params["send_env"], params["strict_host_keys"], params["connect_timeout"]
         ),
         run_dir.known_hosts: render_known_hosts(peers),
-        run_dir.authorized_keys: render_authorized_keys(peers),
+        run_dir.authorized_keys: render_authorized_keys(peers, expires),
     }
 
 
@@ -212,6 +223,7 @@ def main() -> None:
             "strict_host_keys": {"type": "bool", "default": True, "no_log": False},
             "user_config": {"type": "bool", "default": False},
             "connect_timeout": {"type": "int", "default": 10},
+            "key_lifetime": {"type": "int", "default": 7, "no_log": False},
         },
         required_if=[("state", "present", ["peers"])],
         supports_check_mode=True,

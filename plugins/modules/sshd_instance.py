@@ -81,10 +81,18 @@ options:
     type: dict
     default: {}
     version_added: 0.2.0
+  max_startups:
+    description:
+      - How many connections may log in at the same time. By default 1024.
+      - The role P(gpufabric.nccl.key_exchange#role) allows four for each worker, and at least 32.
+    type: int
+    version_added: 0.2.0
   extra_options:
     description:
       - Further keywords of sshd_config and their values.
-      - The module refuses keywords that it sets itself for safety, such as C(PermitRootLogin), C(Port) and C(AcceptEnv).
+      - Allowed are keywords that weaken nothing, such as C(LogLevel), C(MaxStartups), C(ClientAliveInterval), C(Banner), C(Subsystem),
+        C(Ciphers) and C(RekeyLimit). The error for any other keyword lists all of them.
+      - Algorithms that are broken, such as those with CBC or SHA-1, are refused.
     type: dict
     default: {}
   timeout:
@@ -221,6 +229,7 @@ def settings_of(params: dict, account: Account) -> SshdSettings:
         host_key_types=tuple(params["host_key_types"]),
         use_pam=default_use_pam(account.name) if params["use_pam"] is None else params["use_pam"],
         environment={**{name: str(value) for name, value in params["environment"].items()}, **account.environment},
+        max_startups=params["max_startups"],
         extra_options={name: str(value) for name, value in params["extra_options"].items()},
     )
 
@@ -261,6 +270,7 @@ def main() -> None:
             "use_pam": {"type": "bool"},
             "sshd_path": {"type": "path"},
             "environment": {"type": "dict", "default": {}},
+            "max_startups": {"type": "int"},
             "extra_options": {"type": "dict", "default": {}},
             "timeout": {"type": "int", "default": 15},
         },

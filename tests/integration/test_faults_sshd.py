@@ -89,7 +89,7 @@ FAULTS: list[Fault] = [
           "cp -p /root/passwd /etc/passwd", ANOTHER),
     Fault("the port is another program's", "sshd-port-taken", options={"port": 22}),
     Fault("a port below 1024 as an ordinary user", "sshd-port-forbidden", options={"port": 80}, keywords=AS_USER),
-    Fault("an option that sshd does not know", "ssh-config-invalid", options={"extra_options": {"NoSuchWord": 1}}),
+    Fault("an option that sshd does not know", "ssh-config-invalid", options={"extra_options": {"PerSourcePenalties": "no"}}),
     Fault("an option of sshd with a value that it does not know", "ssh-config-invalid",
           options={"extra_options": {"Compression": "maybe"}}),
     Fault("a locked account, and no PAM", "account-locked", LOCKED, "mv /root/pam-sshd /etc/pam.d/sshd; usermod -p '*' root",

@@ -73,6 +73,7 @@ def test_a_benchmark_of_some_hosts_in_a_directory_of_its_own(trio, tmp_path):
         "gpufabric_data_env": {"g2": {"TEST_OF_NODE": "of g2"}},
         "key_exchange_port": PORT,
         "key_exchange_connect_timeout": 7,
+        "key_exchange_key_lifetime": 3,
         "key_exchange_sshd_options": {"PermitTTY": "no"},
         "nccl_benchmark_launcher": "g3",
         # As -e NAME=VALUE and surveys give them.
@@ -85,10 +86,17 @@ def test_a_benchmark_of_some_hosts_in_a_directory_of_its_own(trio, tmp_path):
         "report_formats": ["json"],
         "report_sweep": {"points": 0},
     }
-    played = trio.benchmark(tmp_path / "report", **variables)
+    played = trio.benchmark(tmp_path / "report", "--diff", **variables)
     assert played.returncode == 0, played.output
     document = result_of(tmp_path / "report")
     assert document["verdict"] == "unchecked"
+    # Private keys are on the node that made them, and nowhere else.
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    texts = [played.output.encode(), json.dumps(played.records).encode(), *written]
+    assert len(texts) > 3 and not any(b"PRIVATE KEY" in text for text in texts)
+    for node in HOSTS:
+        holders = trio.shell(node, f"grep -rl 'PRIVATE KEY' {RUN_DIR}").stdout.split()
+        assert sorted(holders) == [f"{RUN_DIR}/ssh/id_ed25519", f"{RUN_DIR}/sshd/ssh_host_ed25519_key"]
     # The launcher runs rank 0.
     assert [rank["host"] for rank in sorted(document["ranks"], key=lambda rank: rank["rank"])] == ["g3", "g2"]
     assert {record["host"] for record in played.records if record["action"] == MPI_RUN} == {"g3"}
@@ -106,6 +114,8 @@ def test_a_benchmark_of_some_hosts_in_a_directory_of_its_own(trio, tmp_path):
     ssh = f"ssh -F {RUN_DIR}/ssh/config"
     other = trio.addresses["g2"]
     seen = trio.shell("g3", f"{ssh} -G {other}").stdout.splitlines()
+    keys = trio.shell("g2", f"date --date '4 days' +%Y%m%d; cat {RUN_DIR}/sshd/authorized_keys").stdout.splitlines()
+    assert len(keys) == 3 and all(key.startswith(f'restrict,expiry-time="{keys[0]}",from="') for key in keys[1:])
     assert f"port {PORT}" in seen and "connecttimeout 7" in seen
     variables_there = trio.shell("g3", f"TEST_OPTION='from here' OTHER=x {ssh} {other} env").stdout.splitlines()
     assert {"TEST_OPTION=from here", "TEST_OF_NODE=of g2"} <= set(variables_there) and "OTHER=x" not in variables_there

@@ -63,6 +63,17 @@ def test_check_mode_predicts_and_a_second_run_changes_nothing(nodes, mesh):
             assert all(address in part["after"] for address in nodes.addresses.values())
 
 
+def test_an_expired_key_is_refused_until_the_next_call(nodes, mesh):
+    login = f"ssh -F {CONFIG} {nodes.addresses['g2']} hostname"
+    keys = mesh.result("g2", "gpufabric.nccl.ssh_mesh")["authorized_keys"]
+    nodes.shell("g2", f'sed -i \'s/expiry-time="[0-9]*"/expiry-time="20200101"/\' {keys}')
+    refused = nodes.shell("g1", login, check=False)
+    repaired = play(nodes, START, {"gpufabric.nccl.ssh_mesh": MESH})
+    assert refused.returncode == 255 and "Permission denied" in refused.stderr
+    assert repaired.changed() == ["g2: gpufabric.nccl.ssh_mesh"]
+    assert nodes.shell("g1", login).stdout == "g2\n"
+
+
 def test_only_listed_variables_arrive(nodes, mesh):
     set_here = "LD_LIBRARY_PATH=/opt/libraries NCCL_DEBUG=INFO UNLISTED=here"
     ssh = f"{set_here} ssh -v -o LogLevel=DEBUG -o SendEnv=UNLISTED -F {CONFIG} {nodes.addresses['g2']}"

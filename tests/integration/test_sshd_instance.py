@@ -279,13 +279,13 @@ def test_bad_input_is_one_line_and_changes_nothing(nodes):
     before = nodes.state("g1")
     unknown, unsupported, port = nodes.modules(
         [
-            sshd("bad", extra_options={"NoSuchWord": 1}),
+            sshd("bad", extra_options={"PerSourcePenalties": "no"}),
             sshd("bad", extra_options={"Compression": "maybe"}),
             sshd("bad", port=70000),
         ]
     )
     assert nodes.state("g1") == before
-    for result, words in ((unknown, "NoSuchWord"), (unsupported, 'unsupported option "maybe"')):
+    for result, words in ((unknown, "PerSourcePenalties"), (unsupported, 'unsupported option "maybe"')):
         assert result["failed"] and "\n" not in result["msg"]
         assert result["msg"].startswith(
             "/run/gpufabric/bad/sshd/sshd_config has a setting that this OpenSSH does not know: " + words + ". Remove"

@@ -111,7 +111,7 @@ ENTRIES = (
         "ssh-closed",
         "[{address} port {port}|sshd] closes connections before it sends anything: there are too many, or it rejects"
         " this address.",
-        "Raise MaxStartups on the host (key_exchange's own sshd has 1024), and read sshd's log. Check"
+        "Raise MaxStartups on the host (key_exchange's own sshd has four for each worker), and read sshd's log. Check"
         " PerSourcePenalties and hosts.deny, and whether sshd fails to start sessions.",
         signature("exchange_identification: Connection closed by remote host", kinds=_CLIENT),
         signature("exchange_identification: read: Connection reset by peer", kinds=_CLIENT),
@@ -127,7 +127,7 @@ ENTRIES = (
     entry(
         "ssh-max-startups",
         "sshd drops logins, because too many come at once (MaxStartups).",
-        "Raise MaxStartups on the host, or use key_exchange, whose sshd has 1024.",
+        "Raise MaxStartups on the host, or use key_exchange, whose sshd has four for each worker.",
         signature("Exceeded MaxStartups"),
         signature("beginning MaxStartups throttling"),
         signature("past MaxStartups", r"drop connection #\d+ from .* past MaxStartups"),
@@ -242,7 +242,8 @@ ENTRIES = (
     entry(
         "ssh-auth-refused",
         "sshd accepts none of the keys that [{user}|the user] offers.",
-        "Run key_exchange again, which writes authorized_keys on all hosts; sshd's log on the host names the reason.",
+        "Run key_exchange again, which writes authorized_keys on all hosts and renews keys that have expired"
+        " (key_exchange_key_lifetime); sshd's log on the host names the reason.",
         signature(
             "Permission denied (",
             r"(?:(?P<user>[^\s@:]+)@)?(?P<host>[^\s@:]+): Permission denied \([\w,-]+\)",

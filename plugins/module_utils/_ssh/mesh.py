@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import os
 import re
 import stat
@@ -192,10 +193,22 @@ def render_known_hosts(peers: t.Iterable[Peer]) -> str:
     )
 
 
-def render_authorized_keys(peers: t.Iterable[Peer]) -> str:
-    """The text of authorized_keys: each peer's key, from that peer's addresses only, for commands only."""
+def expiry_date(lifetime: int, today: datetime.date) -> datetime.date | None:
+    """The day at whose beginning keys expire that are to hold for some days; None if they hold for ever. Raises OptionError."""
+    if not 0 <= lifetime <= 3650:
+        raise OptionError("key_lifetime", lifetime, "1 to 3650 days, or 0 for keys that do not expire")
+    return today + datetime.timedelta(days=lifetime + 1) if lifetime else None
+
+
+def render_authorized_keys(peers: t.Iterable[Peer], expires: datetime.date | None = None) -> str:
+    """The text of authorized_keys: each peer's key, from that peer's addresses only, for commands only.
+
+    ``expires``: a day of this node's own clock and time zone, as its sshd reads it; UTC is known since OpenSSH 9.1 only.
+    """
+    # It changes once a day, so that calls on the same day change nothing.
+    expiry = "" if expires is None else f',expiry-time="{expires:%Y%m%d}"'
     return "".join(
-        f'restrict,from="{",".join(peer.sources)}" {peer.client_public_key}\n'
+        f'restrict{expiry},from="{",".join(peer.sources)}" {peer.client_public_key}\n'
         for peer in peers
         if peer.client_public_key
     )

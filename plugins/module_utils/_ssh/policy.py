@@ -37,7 +37,8 @@ SSHD_POLICY = (
     "MaxSessions 1024",
     "ClientAliveInterval 30",
     "ClientAliveCountMax 4",
-    "KexAlgorithms curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384",
+    # What each release of OpenSSH has, its post-quantum ones first (since 9.0), without those that older ones still allow with SHA-1.
+    "KexAlgorithms -diffie-hellman-*",
     "Ciphers chacha20-poly1305@openssh.com,aes256-gcm@openssh.com,aes128-gcm@openssh.com,aes256-ctr,aes128-ctr",
     "MACs hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,hmac-sha2-256,hmac-sha2-512",
     "LogLevel VERBOSE",

@@ -58,12 +58,17 @@ SESSION_VARIABLE = "GPUFABRIC_SSHD"
 
 HOST_KEY_TYPES = ("ed25519", "ecdsa", "rsa")
 
-_OWNED_KEYWORDS = {
-    "acceptenv", "allowusers", "authorizedkeyscommand", "authorizedkeysfile", "challengeresponseauthentication",
-    "denyusers", "forcecommand", "hostbasedauthentication", "hostkey", "include", "kbdinteractiveauthentication",
-    "listenaddress", "match", "passwordauthentication", "permitemptypasswords", "permitrootlogin", "pidfile", "port",
-    "pubkeyauthentication", "setenv", "strictmodes", "trustedusercakeys", "usepam",
-}  # fmt: skip
+#: What a user may set. A list of what is refused would miss aliases and keywords of releases to come.
+EXTRA_KEYWORDS = (
+    "AllowGroups", "Banner", "ChannelTimeout", "Ciphers", "ClientAliveCountMax", "ClientAliveInterval", "Compression",
+    "DebianBanner", "DenyGroups", "FingerprintHash", "HostKeyAlgorithms", "IPQoS", "KexAlgorithms", "LogLevel", "LogVerbose",
+    "LoginGraceTime", "MACs", "MaxAuthTries", "MaxSessions", "MaxStartups", "ModuliFile", "PerSourceMaxStartups",
+    "PerSourceNetBlockSize", "PerSourcePenalties", "PerSourcePenaltyExemptList", "PermitTTY", "PrintLastLog", "PrintMotd",
+    "PubkeyAcceptedAlgorithms", "PubkeyAcceptedKeyTypes", "RekeyLimit", "RequiredRSASize", "RevokedKeys", "Subsystem",
+    "SyslogFacility", "TCPKeepAlive", "UnusedConnectionTimeout", "UseDNS", "VersionAddendum",
+)  # fmt: skip
+_EXTRA_KEYWORDS_LOWER = frozenset(keyword.lower() for keyword in EXTRA_KEYWORDS)
+_BROKEN_ALGORITHM = re.compile(r"3des|cbc|arcfour|md5|sha1\b|umac-64|ssh-dss|ssh-rsa|rsa1024|\bnone\b", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +85,7 @@ class SshdSettings:
     host_key_types: tuple[str, ...] = ("ed25519",)
     use_pam: bool = False
     environment: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    max_startups: int | None = None
     extra_options: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -93,13 +99,18 @@ class SshdSettings:
                 raise OptionError("environment", name, "names of environment variables, but TMPDIR and GPUFABRIC_*")
             if re.search(r"[\x00-\x1f\x7f\"\\]", value):
                 raise OptionError(f"environment.{name}", value, "one line without double quotes and backslashes")
+        if self.max_startups is not None and not 1 <= self.max_startups <= 1_000_000:
+            raise OptionError("max_startups", self.max_startups, "1 to 1000000")
         for keyword, value in self.extra_options.items():
-            if not re.match(r"[A-Za-z]+\Z", keyword) or keyword.lower() in _OWNED_KEYWORDS:
-                raise OptionError(
-                    "extra_options", keyword, "keywords of sshd_config that the module does not set itself"
-                )
+            if keyword.lower() not in _EXTRA_KEYWORDS_LOWER:
+                raise OptionError("extra_options", keyword, ", ".join(EXTRA_KEYWORDS))
             if re.search(r"[\x00-\x1f\x7f]", value) or not value.strip():
                 raise OptionError(f"extra_options.{keyword}", value, "one line of printable characters")
+            names_algorithms = keyword.lower().endswith(("algorithms", "ciphers", "macs", "keytypes"))
+            if names_algorithms and not value.startswith("-") and _BROKEN_ALGORITHM.search(value):
+                raise OptionError(
+                    f"extra_options.{keyword}", value, "algorithms without CBC, MD5, SHA-1, DSA and 64-bit MACs"
+                )
 
 
 def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: tuple[int, int]) -> str:
@@ -121,10 +132,13 @@ def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: t
         lines.append(SSHD_POLICY_9_8)
     lines += [f"AcceptEnv {name}" for name in settings.accept_env]
     # sshd takes the first value of most keywords, and the last of some, such as MaxStartups.
-    chosen = {keyword.lower() for keyword in settings.extra_options}
+    options = dict(settings.extra_options)
+    if settings.max_startups is not None and "maxstartups" not in {keyword.lower() for keyword in options}:
+        options["MaxStartups"] = str(settings.max_startups)
+    chosen = {keyword.lower() for keyword in options}
     lines = [line for line in lines if line.partition(" ")[0].lower() not in chosen]
     head = [f"# Private sshd of gpufabric.nccl, run {run_dir.run_id}"]
-    head += [f"{keyword} {value}" for keyword, value in sorted(settings.extra_options.items())]
+    head += [f"{keyword} {value}" for keyword, value in sorted(options.items())]
     return "\n".join([*head, *lines]) + "\n"
 
 

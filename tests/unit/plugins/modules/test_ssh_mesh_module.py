@@ -51,6 +51,10 @@ SOURCES = "is not allowed; allowed: a list of addresses and subnets, such as 10.
             {"send_env": ["A=B"]},
             "send_env: 'A=B' is not allowed; allowed: names of environment variables, with * and ? as wildcards",
         ),
+        (
+            {"key_lifetime": -1},
+            "key_lifetime: -1 is not allowed; allowed: 1 to 3650 days, or 0 for keys that do not expire",
+        ),
         ({"connect_timeout": 0}, "connect_timeout: 0 is not allowed; allowed: 1 to 3600 seconds"),
         (
             {"run_id": "a/b"},

@@ -8,6 +8,7 @@ import os
 import signal
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import EXTRA_KEYWORDS
 from ansible_collections.gpufabric.nccl.plugins.modules import sshd_instance
 
 RUN_ID = (
@@ -81,8 +82,7 @@ def nothing_runs(tmp_path):
         ({"sshd_path": "/etc/passwd"}, f"sshd_path: '/etc/passwd' {PROGRAM}"),
         (
             {"extra_options": {"permitRootLogin": "yes"}},
-            "extra_options: 'permitRootLogin' is not allowed;"
-            " allowed: keywords of sshd_config that the module does not set itself",
+            f"extra_options: 'permitRootLogin' is not allowed; allowed: {', '.join(EXTRA_KEYWORDS)}",
         ),
         (
             {"extra_options": {"Banner": "a\nb"}},

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 
 import pytest
@@ -14,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
     MeshFiles,
     check_environment_names,
+    expiry_date,
     named_peers,
     names_twice,
     parse_bare_peers,
@@ -55,6 +57,15 @@ def test_authorized_keys_are_restricted_to_their_peer():
         'restrict,from="10.0.0.2" ssh-ed25519 AAAAclient1',
         'restrict,from="10.9.0.0/16,10.0.0.3" ssh-ed25519 AAAAclient2',
     ]
+
+
+def test_keys_expire_at_the_beginning_of_a_day():
+    (line,) = render_authorized_keys(parse_peers([peer(1)]), expiry_date(7, datetime.date(2024, 12, 30))).splitlines()
+    assert line == 'restrict,expiry-time="20250107",from="10.0.0.2" ssh-ed25519 AAAAclient1'
+    assert expiry_date(0, datetime.date(2024, 12, 30)) is None
+    for lifetime in (-1, 3651):
+        with pytest.raises(OptionError, match="key_lifetime: "):
+            expiry_date(lifetime, datetime.date(2024, 12, 30))
 
 
 def test_ssh_config_has_one_block_a_peer_and_none_for_others():

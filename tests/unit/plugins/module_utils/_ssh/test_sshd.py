@@ -57,6 +57,21 @@ def test_options_of_the_user_take_the_place_of_others_since_sshd_takes_the_first
     assert "LoginGraceTime 30" in lines
 
 
+def test_logins_at_once():
+    for changes, expected in (
+        ({}, "MaxStartups 1024"),
+        ({"max_startups": 40}, "MaxStartups 40"),
+        ({"max_startups": 40, "extra_options": {"maxstartups": "9"}}, "maxstartups 9"),
+    ):
+        lines = render_config(settings(**changes), RUN_DIR, 1, (9, 2)).splitlines()
+        assert [line for line in lines if line.lower().startswith("maxstartups")] == [expected]
+
+
+def test_options_that_weaken_nothing_are_taken():
+    options = {"loglevel": "DEBUG", "Ciphers": "aes256-ctr", "MACs": "-hmac-sha1", "Subsystem": "sftp internal-sftp"}
+    assert settings(extra_options=options).extra_options == options
+
+
 def test_sessions_have_an_environment_of_their_own():
     found = {"NCCL_SOCKET_IFNAME": "=net1,net2", "TEXT": "two words; $x # 'y'"}
     (line,) = [
@@ -123,7 +138,37 @@ def test_config_reads_back():
         ({"accept_env": ("A B",)}, "accept_env"),
         ({"extra_options": {"permitrootlogin": "yes"}}, "extra_options"),
         ({"extra_options": {"AcceptEnv": "*"}}, "extra_options"),
-        ({"extra_options": {"Bad Keyword": "x"}}, "extra_options"),
+        *(
+            ({"extra_options": {keyword: "yes"}}, "extra_options")
+            for keyword in (
+                *(
+                    "Bad Keyword",
+                    "SkeyAuthentication",
+                    "AuthenticationMethods",
+                    "DisableForwarding",
+                    "PermitUserRC",
+                    "Match",
+                ),
+                *(
+                    "PermitUserEnvironment",
+                    "GSSAPIAuthentication",
+                    "KerberosAuthentication",
+                    "AuthorizedPrincipalsFile",
+                ),
+                *(
+                    "AllowTcpForwarding",
+                    "PermitTunnel",
+                    "Include",
+                    "TrustedUserCAKeys",
+                    "StrictModes",
+                    "dsaauthentication",
+                ),
+            )
+        ),
+        ({"max_startups": 0}, "max_startups"),
+        ({"extra_options": {"Ciphers": "3des-cbc"}}, "extra_options.Ciphers"),
+        ({"extra_options": {"macs": "+hmac-sha1"}}, "extra_options.macs"),
+        ({"extra_options": {"KexAlgorithms": "diffie-hellman-group1-sha1"}}, "extra_options.KexAlgorithms"),
         ({"extra_options": {"Banner": "x\nPermitRootLogin yes"}}, "extra_options.Banner"),
         ({"extra_options": {"Banner": ""}}, "extra_options.Banner"),
     ],
