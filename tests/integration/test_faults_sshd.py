@@ -95,6 +95,9 @@ FAULTS: list[Fault] = [
     Fault("a locked account, and no PAM", "account-locked", LOCKED, "mv /root/pam-sshd /etc/pam.d/sshd; usermod -p '*' root",
           ANOTHER),
     Fault("the node's own firewall drops what it sends to itself", "sshd-silent", options={"run_id": "silent", "port": 18026, "timeout": 2}),
+    Fault("TCP wrappers refuse all hosts", "sshd-tcp-wrappers", "echo 'sshd: ALL' >> /etc/hosts.deny",
+          "sed -i '/^sshd: ALL$/d' /etc/hosts.deny; [ -s /etc/hosts.deny ] || rm /etc/hosts.deny",
+          {"run_id": "wrapped", "timeout": 2}),
     Fault("the disk of the run directory is full", "disk-full", options={"run_dir": "/opt/full/run"}),
     Fault("the run directory cannot be written", "disk-unwritable", options={"run_dir": "/opt/read-only/run"}),
 ]  # fmt: skip

@@ -451,16 +451,22 @@ ENTRIES = (
     ),
     entry(
         "sshd-silent",
-        "sshd runs, but does not answer on its own host[: {address} port {port}][, for {seconds} s].",
-        "Check how the host's firewall treats connections to the host itself, and how busy the host is; read sshd's"
-        " log.",
+        "sshd runs, but [{does}|does not answer] on its own host[: {address} port {port}][, for {seconds} s].",
+        "Check how the host's firewall treats connections to the host itself, and how busy the host is. The last lines of"
+        " sshd's log are the evidence.",
         precedence=EFFECT,
+        found_by="sshd_instance",
+    ),
+    entry(
+        "sshd-tcp-wrappers",
+        "TCP wrappers keep connections from sshd[, which closes them on its own host: {path} has the line {line}].",
+        "Let the workers in, in /etc/hosts.allow: sshd: ADDRESSES. It goes before /etc/hosts.deny.",
         found_by="sshd_instance",
     ),
     entry(
         "sshd-ended",
         "sshd ended instead of listening[, with exit status {status}].",
-        "Read what it printed, and start it by hand: /usr/sbin/sshd -D -d -f FILE.",
+        "The last lines of its log are the evidence. To see more, start an sshd by hand: /usr/sbin/sshd -D -d -p 2222.",
         precedence=EFFECT,
         found_by="sshd_instance",
     ),

@@ -17,6 +17,7 @@ import socket
 import time
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import connect, read_banner
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import (
     NODE_CATALOGUE,
     known_cause,
@@ -256,7 +257,20 @@ def cause_in(text: str, otherwise: str, **facts: t.Any) -> ProblemError:
     """A failure of this node's sshd by what it says; where that tells nothing, by an id in the catalogue."""
     found = causes_in(text)
     lines = [line for line in text.splitlines() if line.strip()]
-    return ProblemError(*found) if found else known_cause(otherwise, "\n".join(lines[-3:]), **facts)
+    return ProblemError(*found) if found else known_cause(otherwise, "\n".join(lines[-10:]), **facts)
+
+
+def refusing_line(allow: str, deny: str) -> tuple[str, str] | None:
+    """The file of TCP wrappers, and its line, by which sshd may refuse hosts, from the texts of hosts.allow and hosts.deny."""
+    for path, text in (("/etc/hosts.allow", allow), ("/etc/hosts.deny", deny)):
+        for line in text.replace("\\\n", " ").splitlines():
+            daemons, *rest = (part.strip().lower() for part in line.partition("#")[0].split(":"))
+            names = {name.partition("@")[0] for name in re.split(r"[\s,]+", daemons)}
+            # In a line of either file, the last word may say the opposite of the file's name (hosts_options(5)).
+            refuses = rest[-1:] == ["deny"] or (path.endswith("deny") and rest[-1:] != ["allow"])
+            if rest and refuses and names & {"sshd", "all"}:
+                return path, line.strip()
+    return None
 
 
 def default_use_pam(user: str) -> bool:
@@ -483,9 +497,17 @@ class Sshd:
             time.sleep(0.02)
         log = (read_text(self._log_path) or "")[seen:]
         if process.poll() is None:
+            closes = _closes(settings.address, port)
             process.kill()
             process.wait()
-            raise cause_in(log, "sshd-silent", address=settings.address, port=port, seconds=f"{timeout:g}")
+            refusing = refusing_line(read_text("/etc/hosts.allow") or "", read_text("/etc/hosts.deny") or "")
+            if closes and refusing:
+                # libwrap's words go to the system's log.
+                raise known_cause(
+                    "sshd-tcp-wrappers", "\n".join(log.splitlines()[-10:]), path=refusing[0], line=refusing[1]
+                )
+            does = {"does": "closes each connection"} if closes else {}
+            raise cause_in(log, "sshd-silent", address=settings.address, port=port, seconds=f"{timeout:g}", **does)
         if port_was_taken(log):
             return None
         raise cause_in(log, "sshd-ended", status=process.returncode)
@@ -496,6 +518,15 @@ def _accepts(address: str, port: int) -> bool:
         with socket.create_connection((address, port), timeout=1):
             return True
     return False
+
+
+def _closes(address: str, port: int) -> bool:
+    """Whether what listens there closes a connection without a word."""
+    attempt = connect(address, port, 2.0)
+    if attempt.connection is None:
+        return False
+    with attempt.connection as connection:
+        return read_banner(connection)[0] == "closed"
 
 
 def _last_line(text: str) -> str:

@@ -22,6 +22,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
     parse_version,
     port_was_taken,
     presented_keys,
+    refusing_line,
     render_config,
 )
 
@@ -257,3 +258,23 @@ def test_is_locked(field, expected):
 def test_describe_shows_whether_it_runs():
     assert describe(None, False) == ""
     assert describe("Port 1\n", True) != describe("Port 1\n", False)
+
+
+@pytest.mark.parametrize(
+    ("allow", "deny", "found"),
+    [
+        ("", "", None),
+        ("# sshd: ALL: deny\nsshd: 10.0.0.0/8\n", "# all of them\n#ALL: ALL\nvsftpd: ALL\n", None),
+        ("", "ALL: ALL\n", ("/etc/hosts.deny", "ALL: ALL")),
+        (
+            "",
+            "vsftpd, sshd : ALL EXCEPT LOCAL # but us\n",
+            ("/etc/hosts.deny", "vsftpd, sshd : ALL EXCEPT LOCAL # but us"),
+        ),
+        ("", "vsftpd \\\n sshd@10.0.0.1: ALL", ("/etc/hosts.deny", "vsftpd   sshd@10.0.0.1: ALL")),
+        ("sshd: ALL: DENY\n", "", ("/etc/hosts.allow", "sshd: ALL: DENY")),
+        ("", "sshd: 10.0.0.0/8: allow\nnot a line\n", None),
+    ],
+)
+def test_a_line_of_tcp_wrappers_that_refuses(allow, deny, found):
+    assert refusing_line(allow, deny) == found
