@@ -19,7 +19,7 @@ REAL = ("tests/integration", "molecule", "scripts")
 EXCEPTIONS = {
     "it is a field of the manifest of a pod, and no test has used it in a cluster yet": {
         *("worker_pods_affinity", "worker_pods_annotations", "worker_pods_capabilities", "worker_pods_container"),
-        *("worker_pods_env", "worker_pods_host_network", "worker_pods_image_pull_secrets", "worker_pods_labels"),
+        *("worker_pods_host_network", "worker_pods_image_pull_secrets", "worker_pods_labels"),
         *("worker_pods_networks", "worker_pods_tolerations"),
     },
     "it is a field of the manifest of an MPIJob, and no test has used it in a cluster yet": {

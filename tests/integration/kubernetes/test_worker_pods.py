@@ -305,14 +305,22 @@ def test_two_runs_in_one_namespace_do_not_meet(runs, tmp_path):
 def test_a_run_that_is_taken_is_refused_and_goes_on(runs, tmp_path, faults):
     """Plays with the name of a run that is going on: of another owner, with other settings, and with another benchmark."""
     ranks = "grep -l cpu_perf.py /proc/[0-9]*/cmdline | cut -d / -f 3 | grep -vx $$ | xargs kill -s"
+    secret = {"metadata": {"name": "hub"}, "stringData": {"token": "s3cret"}}
+    runs.cluster.create({"apiVersion": "v1", "kind": "Secret", **secret}, namespace=runs.namespace)
+    reference = {"valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}
+    same = {"worker_pods_env": {"FI_PROVIDER": "a 'b'", "HUB_TOKEN": reference}}
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        playing = pool.submit(runs.play, nccl_benchmark_iterations=5000, worker_pods_keep=True)
+        playing = pool.submit(runs.play, nccl_benchmark_iterations=5000, worker_pods_keep=True, **same)
         runs.wait_for_output("gpufabric-default-0", 1, playing)
         try:
             runs.shell("gpufabric-default-1", f"{ranks} STOP", check=False)
+            # The ranks of all pods have the variables of the pods.
+            environ = "cat $(grep -lz OMPI_COMM_WORLD_RANK /proc/[0-9]*/environ) | tr '\\0' '\\n'"
+            variables = set(runs.shell("gpufabric-default-1", environ).splitlines())
+            assert {"FI_PROVIDER=a 'b'", "HUB_TOKEN=s3cret"} <= variables
             before = {pod["metadata"]["uid"] for pod in runs.cluster.get("pods", namespace=runs.namespace)["items"]}
             refused = runs.attempts(
-                {"owner": {"gpufabric_owner": "you@there"}, "settings": {"worker_pods_replicas": 1}},
+                {"owner": {**same, "gpufabric_owner": "you@there"}, "settings": {**same, "worker_pods_replicas": 1}},
             )
             assert refused.returncode != 0, refused.output
             for name, words in {"owner": "The run default belongs to ", "settings": "made with other settings"}.items():
@@ -330,7 +338,7 @@ def test_a_run_that_is_taken_is_refused_and_goes_on(runs, tmp_path, faults):
             removing = runs.teardown(gpufabric_owner="you@there")
             assert removing.returncode != 0 and "The run default belongs to" in removing.output
             # The pods are as they were, so this play comes as far as mpirun.
-            second = runs.play(report_dir=str(tmp_path / "second"))
+            second = runs.play(report_dir=str(tmp_path / "second"), **same)
             assert second.returncode != 0, second.output
             assert "kubectl --namespace" in second.output and "did not make them" in second.output
             after = {pod["metadata"]["uid"] for pod in runs.cluster.get("pods", namespace=runs.namespace)["items"]}
