@@ -148,21 +148,24 @@ def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[st
     for name, result in zip(names, results):
         if "address" not in result:
             raise OptionError("gpufabric_hosts", name, "hosts of the play that have a private sshd; this one has none")
-    twice = names_twice(dict(zip(names, results)))
+    twice = names_twice({name: {"address": result["address"]} for name, result in zip(names, results)})
     if twice:
         raise ProblemError(*twice.values())
     return [{"name": name, **{key: result[key] for key in _PEER_KEYS}} for name, result in zip(names, results)]
 
 
-def names_twice(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Problem]:
-    """A problem for each host that has the address of one before it, by name. ``results``: of sshd_instance, by name."""
-    names: dict[str, list[str]] = {}
-    for name, result in results.items():
-        if "address" in result:
-            names.setdefault(result["address"], []).append(name)
+def names_twice(places: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Problem]:
+    """A problem for each host that has the ``address``, and the ``port`` if any, of one before it, by name.
+
+    Hosts without an address are left out.
+    """
+    names: dict[tuple[str, t.Any], list[str]] = {}
+    for name, place in places.items():
+        if "address" in place:
+            names.setdefault((place["address"], place.get("port")), []).append(name)
     return {
         name: NODE_CATALOGUE.problem("host-twice", name, f"address {address}", hosts=listing(same))
-        for address, same in names.items()
+        for (address, _port), same in names.items()
         for name in same[1:]
     }
 
