@@ -8,17 +8,43 @@ import json
 import pathlib
 import typing as t
 
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction
 
+#: What playbooks have in their headers (hosts, imports), where no variable of a host is known.
+ONLY_EXTRA = (
+    "gpufabric_job",
+    "gpufabric_target",
+    "gpufabric_worker_pods",
+    "local_nodes_group",
+    "mpijob_state",
+    "worker_pods_group",
+)
+
 _ROLES = pathlib.Path(__file__).parents[2] / "roles"
+
+
+def check_ignored(
+    known: t.Container[str], hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[str, t.Any]]
+) -> None:
+    """Raise OptionError if the inventory sets a variable that has an effect with ``-e`` only.
+
+    ``known``: variables of the command line and of the play. ``variables``: by host, as ``hostvars`` holds them.
+    """
+    for host in hosts:
+        for name in ONLY_EXTRA:
+            if name not in known and name in variables[host]:
+                allowed = f"to set it with -e, or where the playbook is imported; in the inventory (here for {host}) it has no effect"
+                raise OptionError(name, variables[host][name], allowed)
 
 
 class ActionModule(VariablesAction):
     """Checks the variables of several roles at once."""
 
     ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
-        "roles": {"type": "list", "elements": "str", "required": True},
+        "roles": {"type": "list", "elements": "str", "default": []},
+        "playbook": {"type": "bool", "default": False},
     }
 
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -28,6 +54,9 @@ class ActionModule(VariablesAction):
                 allowed = sorted(path.name for path in _ROLES.iterdir())
                 raise OptionError("roles", name, ", ".join(allowed))
             self._check_shared(self.read_variables(_ROLES / name))
+        if arguments["playbook"]:
+            known = {**self._task.get_play().get_vars(), **load_extra_vars(self._loader)}
+            check_ignored(known, self._task_vars["groups"]["all"], self._task_vars["hostvars"])
         return {}
 
     def _check_shared(self, values: t.Mapping[str, t.Any]) -> None:

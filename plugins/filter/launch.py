@@ -20,9 +20,9 @@ def peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) ->
         raise AnsibleFilterError(str(error)) from error
 
 
-def hosts_twice(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, list[dict[str, t.Any]]]:
+def hosts_twice(places: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, list[dict[str, t.Any]]]:
     """Problems of hosts that are the machine of another host, by host."""
-    return {name: [problem.as_dict()] for name, problem in names_twice(results).items()}
+    return {name: [problem.as_dict()] for name, problem in names_twice(places).items()}
 
 
 class FilterModule:

@@ -27,7 +27,13 @@ options:
     description: The roles, by their names without that of the collection.
     type: list
     elements: str
-    required: true
+    default: []
+  playbook:
+    description:
+      - Whether to fail if the inventory sets a variable that the collection's playbooks read in their headers, such as C(gpufabric_target).
+        Ansible knows no variable of a host there, and would ignore it.
+    type: bool
+    default: false
 seealso:
   - module: ansible.builtin.validate_argument_spec
 """
@@ -37,6 +43,10 @@ EXAMPLES = r"""
   gpufabric.nccl.check_variables:
     roles: [nccl_benchmark, key_exchange, preflight, report]
   run_once: true
+
+- name: Check that the inventory sets no variable that only -e can set
+  gpufabric.nccl.check_variables:
+    playbook: true
 """
 
 RETURN = r"""

@@ -98,12 +98,25 @@ def test_role_defaults_are_the_documented_ones(specs):
     assert [name for name in defaults if name not in options] == []
 
 
+@pytest.mark.parametrize("path", sorted(ROOT.glob("roles/*/meta/main.yml")), ids=lambda path: path.parts[-3])
+def test_roles_are_for_the_releases_that_the_collection_is_for(path):
+    least = yaml.safe_load(path.read_text())["galaxy_info"]["min_ansible_version"]
+    assert read_yaml("meta/runtime.yml")["requires_ansible"] == f">={least}.0"
+
+
 def test_a_variable_has_the_same_default_in_all_roles():
     defaults = {}
     for path in sorted(ROOT.glob("roles/*/defaults/main.yml")):
         for name, value in yaml.safe_load(path.read_text()).items():
             defaults.setdefault(name, []).append(value)
     assert {name: values for name, values in defaults.items() if any(value != values[0] for value in values)} == {}
+
+
+@pytest.mark.parametrize("playbook", sorted(ROOT.glob("playbooks/*.yml")), ids=lambda path: path.stem)
+def test_plays_over_several_hosts_have_their_strategy(playbook):
+    """A user's ansible.cfg may have the strategy free, with which a worker's tasks do not wait for those of the others."""
+    plays = [play for play in yaml.safe_load(playbook.read_text()) if play.get("hosts", "localhost") != "localhost"]
+    assert [play["name"] for play in plays if play.get("strategy") != "ansible.builtin.linear"] == []
 
 
 @pytest.mark.parametrize("role", sorted(path.name for path in (ROOT / "roles").iterdir()))

@@ -168,10 +168,10 @@ RENAMED = (
 #: MCA parameters without effect: version (0: both), name, why.
 DEAD = (
     (0, "orte_abort_timeout", "no version from 4.0 on has it; set a time-out of the run instead"),
-    (0, "mca_base_env_list", "it excludes -x, which hands variables on; name them in forward_env"),
+    (0, "mca_base_env_list", "it excludes -x, which hands variables on; name them in nccl_benchmark_forward_env"),
     (0, "hwloc_base_binding_policy", "ranks are not bound"),
-    (0, "rmaps_base_mapping_policy", "the mapping is chosen by ranks_per_node"),
-    (5, "rmaps_default_mapping_policy", "the mapping is chosen by ranks_per_node"),
+    (0, "rmaps_base_mapping_policy", "nccl_benchmark_ranks_per_node chooses the mapping"),
+    (5, "rmaps_default_mapping_policy", "nccl_benchmark_ranks_per_node chooses the mapping"),
     (5, "hwloc_default_binding_policy", "ranks are not bound"),
     (5, "routed", "Open MPI 5 has no routed framework; its daemons talk to each other over a tree of 64 branches"),
     (5, "routed_*", "Open MPI 5 has no routed framework"),

@@ -159,7 +159,7 @@ def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[st
     if not names:
         raise OptionError("gpufabric_hosts", list(names), "at least one host of the play")
     peers = [_named_peer(name, result) for name, result in zip(names, results)]
-    twice = names_twice({peer["name"]: peer for peer in peers})
+    twice = names_twice({peer["name"]: {"address": peer["address"]} for peer in peers})
     if twice:
         raise ProblemError(*twice.values())
     return peers
@@ -171,15 +171,18 @@ def _named_peer(name: str, result: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {"name": name, **check_answer(name, "sshd_instance", result, _PEER)}
 
 
-def names_twice(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Problem]:
-    """A problem for each host that has the address of one before it, by name. ``results``: of sshd_instance, by name."""
-    names: dict[str, list[str]] = {}
-    for name, result in results.items():
-        if "address" in result:
-            names.setdefault(result["address"], []).append(name)
+def names_twice(places: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Problem]:
+    """A problem for each host that has the ``address``, and the ``port`` if any, of one before it, by name.
+
+    Hosts without an address are left out.
+    """
+    names: dict[tuple[str, t.Any], list[str]] = {}
+    for name, place in places.items():
+        if "address" in place:
+            names.setdefault((place["address"], place.get("port")), []).append(name)
     return {
         name: NODE_CATALOGUE.problem("host-twice", name, f"address {address}", hosts=listing(same))
-        for address, same in names.items()
+        for (address, _port), same in names.items()
         for name in same[1:]
     }
 

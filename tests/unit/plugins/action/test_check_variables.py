@@ -4,8 +4,15 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
+
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.action.check_variables import ActionModule
+import yaml
+from ansible_collections.gpufabric.nccl.plugins.action.check_variables import ONLY_EXTRA, ActionModule, check_ignored
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+
+PLAYBOOKS = pathlib.Path(__file__).parents[4] / "playbooks"
 
 ROLES = ["nccl_benchmark", "key_exchange", "preflight", "report"]
 
@@ -40,3 +47,31 @@ def test_variables_of_all_roles_may_be_text(check):
 def test_a_wrong_variable_is_one_line_that_names_it(check, variables, message):
     result = check(**variables)
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
+def test_a_variable_that_the_inventory_sets_in_vain_is_named():
+    variables = {"g1": {}, "g2": {"gpufabric_target": "gpus"}}
+    with pytest.raises(
+        OptionError, match=r"^gpufabric_target: 'gpus' is not allowed; .* \(here for g2\) it has no effect"
+    ):
+        check_ignored({}, variables, variables)
+    check_ignored({"gpufabric_target": "all"}, variables, variables)
+    check_ignored({}, ["g1"], variables)
+
+
+def test_the_variables_of_the_headers_of_playbooks_are_checked_in_each():
+    found = set()
+    for path in sorted(PLAYBOOKS.glob("*.yml")):
+        plays = yaml.safe_load(path.read_text())
+        headers = [str(play.get(key, "")) for play in plays for key in ("hosts", "import_playbook")]
+        files = re.findall(r"import_tasks: .*", path.read_text())
+        names = set(re.findall(r"\b(?:gpufabric|local_nodes|mpijob|worker_pods)_\w+", "\n".join(headers + files)))
+        found |= names - {"mpijob_worker"}
+        tasks = [*plays[0].get("pre_tasks", []), *plays[0].get("tasks", [])]
+        # An imported playbook checks them.
+        checked = "import_playbook" in plays[0] or any(
+            "playbook" in task.get("gpufabric.nccl.check_variables", ()) for task in tasks[:1]
+        )
+        assert checked or not names, path
+    # The group of local nodes is the target of the playbook that it imports.
+    assert found | {"local_nodes_group"} == set(ONLY_EXTRA)

@@ -171,7 +171,7 @@ def test_what_a_launch_asks_for(changes, found):
         ("5.0.11", "btl", "tcp,self", {"btl": "tcp,self"}, ""),
         ("4.1.4", "mca_base_env_list", "A=1", {}, "it excludes -x"),
         ("4.1.4", "hwloc_base_binding_policy", "core", {}, "ranks are not bound"),
-        ("5.0.11", "rmaps_default_mapping_policy", "core", {}, "the mapping is chosen by ranks_per_node"),
+        ("5.0.11", "rmaps_default_mapping_policy", "core", {}, "nccl_benchmark_ranks_per_node chooses the mapping"),
         ("5.0.11", "coll_ucc_enable", "1", {"coll_ucc_enable": "1"}, ""),
     ],
 )
