@@ -172,3 +172,15 @@ def test_a_line_of_the_output_may_say_what_was_skipped(project):
     output = project("docs:\n    @echo 'skipped: no shellcheck'\n", "docs").communicate(timeout=60)[0]
     assert "Skipped:\n  docs: no shellcheck\n" in output
     assert output.splitlines()[-1] == "0 passed, 0 failed, 1 skipped"
+
+
+def test_the_summary_has_the_last_that_a_check_said():
+    log = [
+        "50 passed",
+        "not recorded any more: x",
+        "run scripts/render-fault-matrix",
+        "make: *** [Makefile:176: kubernetes] Error 1",
+    ]
+    trouble = f"exit status 2\n{script.tail(log)}"
+    assert script.trouble_line(trouble) == "exit status 2: run scripts/render-fault-matrix"
+    assert script.trouble_line("left no report of its tests") == "left no report of its tests"
