@@ -130,15 +130,19 @@ def send_signal(identity: Identity, number: int) -> None:
 def stamped(processes: t.Mapping[int, Process], name: str, *values: str) -> set[int]:
     """This user's processes that carry ``name`` with one of the values in their environment.
 
-    But for the caller and its ancestors.
+    But for the caller and its ancestors, and for those of containers on this machine: these are nodes of their own, whose runs
+    may have the same name.
     """
     user = os.geteuid()
+    container = os.readlink("/proc/self/ns/pid")
     own = ancestors(processes, os.getpid())
     found = set()
     for pid, process in processes.items():
         if process.uid != user or pid in own:
             continue
         with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{pid}/ns/pid") != container:
+                continue
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if has_variable(file.read(), name, *values):
                     found.add(pid)

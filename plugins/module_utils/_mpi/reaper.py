@@ -38,7 +38,8 @@ found() {{
     for path in $(grep -lsF -e "GPUFABRIC_POINT=$1/" -e "MCA_gpufabric_point=$1/" /proc/[0-9]*/environ); do
         pid=${{path#/proc/}}
         pid=${{pid%/environ}}
-        [ "$pid" != "$$" ] && [ -O "/proc/$pid" ] && printf '%s ' "$pid"
+        # Not those of containers, which may have a run of the same name.
+        [ "$pid" != "$$" ] && [ -O "/proc/$pid" ] && [ "/proc/$pid/ns/pid" -ef /proc/self/ns/pid ] && printf '%s ' "$pid"
     done
 }}
 gone() {{

@@ -174,7 +174,7 @@ def test_a_line_of_the_output_may_say_what_was_skipped(project):
     assert output.splitlines()[-1] == "0 passed, 0 failed, 1 skipped"
 
 
-def test_the_summary_has_the_last_that_a_check_said():
+def test_the_summary_has_the_last_that_a_check_said(script):
     log = [
         "50 passed",
         "not recorded any more: x",

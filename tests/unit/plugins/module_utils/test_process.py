@@ -86,6 +86,23 @@ def test_stamped_finds_it_and_not_others(sleeper, mark):
     assert stamped(read_processes(), "GPUFABRIC_TEST", mark[:-1]) == set()
 
 
+def test_stamped_passes_over_processes_of_containers(mark):
+    # As in a pod on a machine that is a node itself: what started it is the machine's, the rest is not.
+    argv = ["unshare", "--pid", "--fork", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sleep", "60"]
+    environment = {**os.environ, "GPUFABRIC_TEST": mark}
+    with subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE) as unshare:
+        try:
+            inside = set()
+            while not inside and unshare.poll() is None:
+                inside = descendants(read_processes(), unshare.pid) - {unshare.pid}
+            if unshare.poll() is not None:
+                pytest.skip(f"no PID namespace can be made here: {unshare.stderr.read().decode().strip()}")
+            assert stamped(read_processes(), "GPUFABRIC_TEST", mark) <= {unshare.pid}
+        finally:
+            for pid in (*inside, unshare.pid):
+                os.kill(pid, signal.SIGKILL)
+
+
 def test_stamped_passes_over_the_caller():
     with open("/proc/self/environ", "rb") as file:
         name, _equals, value = file.read().split(b"\0")[0].decode().partition("=")
