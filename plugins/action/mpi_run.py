@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 import time
+import traceback
 import typing as t
 
 from ansible.errors import AnsibleConnectionFailure
@@ -17,8 +18,10 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 from ansible.utils.path import unfrackpath
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import NUMBER, PATH, check_answer
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import ARGUMENT_SPEC
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import assemble
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import (
     Event,
@@ -33,15 +36,22 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress impor
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import descendants, read_processes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
 #: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
 _POD_IS_GONE = "Error from server (NotFound): pods"
 #: Seconds that one call on the launcher may take, unless poll_grace is shorter, and that the end of a run may.
 _LONGEST_CALL = 20.0
 _LONGEST_END = 120.0
+#: How many times as large as fetch_limit the output may be before it was compressed.
+_MOST_COMPRESSED = 64
 
 _Answer = t.TypeVar("_Answer")
+
+
+#: How the module names the process that goes through the points.
+_RUNNER = {"pid": NUMBER, "start": NUMBER, "directory": PATH}
 
 
 class _LauncherLost(Exception):
@@ -65,6 +75,10 @@ class ActionModule(ActionBase):
         # By what the module says of them; it checks the others itself, on the launcher.
         self._options = self.validate_argument_spec(ARGUMENT_SPEC)[1]
         self._grace = self._options["poll_grace"]
+        try:
+            self._fetch_limit = parse_size("fetch_limit", self._options["fetch_limit"])
+        except GpufabricError as error:
+            return {**result, "failed": True, "msg": str(error)}
         state = self._options["state"]
         if state in ("finished", "started"):
             result.update(self._start(waits=state == "finished"))
@@ -83,7 +97,7 @@ class ActionModule(ActionBase):
             try:
                 result = self._execute_module(task_vars=self._task_vars)
                 if waits and "runner" in result:
-                    outcome = self._follow(result, **result.pop("runner"))
+                    outcome = self._follow_checked(result)
                     if not (outcome["complete"] or outcome["limited"]):
                         # Whoever ended it from elsewhere did not fail.
                         outcome.setdefault("msg", "the run was stopped, or removed, before its end")
@@ -99,6 +113,22 @@ class ActionModule(ActionBase):
                     self._show(f"the run could not be ended, it goes on where the launcher still runs: {error}")
                 raise
         return result
+
+    def _follow_checked(self, begun: dict[str, t.Any]) -> dict[str, t.Any]:
+        """As _follow. A launcher may answer with anything."""
+        try:
+            runner = check_answer(self._launcher, "runner", begun.pop("runner"), _RUNNER)
+            return self._follow(begun, **runner)
+        except (AttributeError, GpufabricError, LookupError, TypeError, ValueError) as error:
+            Display().vvv(traceback.format_exc())
+            begun.pop("points", None)
+            text = inert(clean(" ".join(str(error).split())))[:200]
+            told = text if isinstance(error, GpufabricError) else f"{type(error).__name__}: {text}"
+            return {
+                "msg": f"what {self._launcher} says of the run cannot be read: {told}",
+                "complete": False,
+                "limited": False,
+            }
 
     def _follow(self, begun: t.Mapping[str, t.Any], pid: int, start: int, directory: str) -> dict[str, t.Any]:
         """What came of the points, when they are over."""
@@ -233,12 +263,15 @@ class ActionModule(ActionBase):
                 while more:
                     block, more = self._ask(read_command(source, file.tell()), parse_part)
                     file.write(block)
+                    if file.tell() > self._fetch_limit:
+                        raise OSError(f"{source} is larger than fetch_limit, {self._options['fetch_limit']}")
             if not os.path.getsize(part):
                 raise FileNotFoundError(f"there is no {source} on {self._launcher}")
             with gzip.open(part) as file:
                 # It ends with a checksum.
                 while file.read(1 << 20):
-                    pass
+                    if file.tell() > _MOST_COMPRESSED * self._fetch_limit:
+                        raise OSError(f"what is in {source} is too large")
             os.replace(part, target)
         finally:
             with contextlib.suppress(FileNotFoundError):

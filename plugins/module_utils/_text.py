@@ -16,6 +16,24 @@ _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
 
+#: Variables of NCCL and of what it runs on: settings, never secrets.
+_SETTINGS = (
+    "CUDA_",
+    "FI_",
+    "HIP_",
+    "HSA_",
+    "NCCL_",
+    "NVIDIA_",
+    "OMPI_MCA_",
+    "PMIX_MCA_",
+    "PRTE_MCA_",
+    "RCCL_",
+    "ROCR_",
+    "UCX_",
+)
+_SETTINGS_BY_NAME = ("LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PATH")
+NOT_SHOWN = "(not shown)"
+
 _ESCAPES = str.maketrans({**{character: f"\\{character}" for character in "\\|[]`"}, "<": "&lt;"})
 
 
@@ -49,3 +67,16 @@ def inert(text: str) -> str:
 def markdown_plain(text: str) -> str:
     """Text from a machine for Markdown: one line that can neither end a table's cell nor begin a link, code or an HTML tag."""
     return " ".join(clean(text).split()).translate(_ESCAPES)
+
+
+def shown_environment(variables: t.Mapping[str, t.Any], also: t.Container[str] = ()) -> dict[str, t.Any]:
+    """Variables as they may be shown: of those that are not known as settings of NCCL or MPI, which may be tokens, only the names.
+
+    ``also``: names whose values are shown, too.
+    """
+    return {
+        name: value
+        if value is None or name in also or name in _SETTINGS_BY_NAME or name.startswith(_SETTINGS)
+        else NOT_SHOWN
+        for name, value in variables.items()
+    }

@@ -190,6 +190,14 @@ options:
       - Used with O(state=finished).
     type: path
     version_added: 0.2.0
+  fetch_limit:
+    description:
+      - How large C(output.tar.gz) may be, in bytes, or with C(K), C(M) or C(G). If it is larger, it stays on the launcher.
+      - It is not kept either if what is compressed in it is more than 64 times as large as the limit.
+      - Used with O(fetch_dest).
+    type: str
+    default: 8G
+    version_added: 0.2.0
   show:
     description:
       - What to show while the run goes on. V(points) shows when a point begins and ends, V(rows) also the rows of nccl-tests.

@@ -35,6 +35,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Gpuf
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import add_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import counted
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import bus_factor
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 
 Entry = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Entry]
@@ -306,7 +307,8 @@ def _launch(ready: dict[str, Entry], peers: t.Sequence[Entry], settings: Entry) 
 def _told(settings: Entry, backend: str | None) -> dict[str, t.Any]:
     """The settings that decide what is measured, as JSON holds them. Time-outs do not."""
     chosen = {name: value for name, value in settings.items() if not name.endswith("timeout")}
-    return json.loads(json.dumps({**chosen, "backend": backend}, sort_keys=True, default=str))
+    env = shown_environment(settings["env"] or {})
+    return json.loads(json.dumps({**chosen, "env": env, "backend": backend}, sort_keys=True, default=str))
 
 
 def _earlier(text: str) -> dict[str, t.Any]:

@@ -83,6 +83,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "resume": {"type": "bool", "default": True},
     # Of the action plugin.
     "fetch_dest": {"type": "path"},
+    "fetch_limit": {"type": "str", "default": "8G"},
     "show": {"type": "str", "choices": ["rows", "points", "none"], "default": "rows"},
     "poll_grace": {"type": "float", "default": 60},
 }

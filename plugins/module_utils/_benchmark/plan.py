@@ -38,6 +38,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     add_problems,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
 #: Of nccl-tests, and alltoallv of rccl-tests.
@@ -389,7 +390,9 @@ def complete_results(
         document["points"] = {
             "argv": list(point["argv"]),
             # Null is a variable that is not set, whatever the launcher has.
-            "env": {name: value for name, value in point["env"].items() if value is not None},
+            "env": shown_environment(
+                {name: value for name, value in point["env"].items() if value is not None}, (swept or {}).get("env", ())
+            ),
             "duration_s": outcome.get("duration"),
             # With the total, it can be told of a few results that there should be more.
             **({"sweep": {**swept, "total": len(sweep)}} if swept else {}),

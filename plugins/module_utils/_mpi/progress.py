@@ -18,6 +18,7 @@ import statistics
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import parse_start, parse_stat
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 
 #: Around the launcher's answer, so that what is missing in it is missing there and not lost on the way.
 _ANSWER = "gpufabric.nccl"
@@ -200,8 +201,8 @@ def labels(points: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
                 point["name"],
                 *(
                     f"{name}={value}"
-                    for name, value in point.get("env", {}).items()
-                    if (name, value) not in common and name not in point["name"]
+                    for name, value in shown_environment(point.get("env", {})).items()
+                    if (name, point["env"][name]) not in common and name not in point["name"]
                 ),
             ]
         )

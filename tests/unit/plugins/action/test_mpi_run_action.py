@@ -4,11 +4,17 @@
 
 from __future__ import annotations
 
+import gzip
 import signal
 import subprocess
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.action.mpi_run import _at_most, _TookTooLong, _without_launcher
+from ansible_collections.gpufabric.nccl.plugins.action.mpi_run import (
+    ActionModule,
+    _at_most,
+    _TookTooLong,
+    _without_launcher,
+)
 
 
 def test_what_hangs_is_ended_with_all_that_it_started():
@@ -36,3 +42,53 @@ def test_what_has_finished_is_known_without_the_launcher():
         "launcher-lost",
         "The launcher no longer answers: the launcher is gone.",
     )
+
+
+RUNNER = {"pid": 7, "start": 8, "directory": "/run/x/mpi"}
+
+
+def action(**attributes):
+    """An action that follows a run on the launcher g1."""
+    made = ActionModule.__new__(ActionModule)
+    for name, value in {"_launcher": "g1", "_options": {"show": "rows", "fetch_limit": "1K"}, **attributes}.items():
+        setattr(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        {"runner": "{{ 1 }}", "points": []},
+        {"runner": {**RUNNER, "pid": "7; id"}, "points": []},
+        {"runner": {**RUNNER, "directory": "{{ 1 }}\n"}, "points": []},
+        {"runner": RUNNER},
+        {"runner": RUNNER, "points": ["text"], "notes": [], "followed": False},
+        {"runner": RUNNER, "points": 5, "notes": 5, "followed": True},
+    ],
+)
+def test_a_launcher_that_answers_with_nonsense_is_no_traceback(begun):
+    outcome = action()._follow_checked(begun)
+    assert outcome["msg"].isprintable() and "g1" in outcome["msg"] and "{{" not in outcome["msg"]
+    assert "points" not in begun and "points" not in outcome
+
+
+@pytest.mark.parametrize("whole", [1025, 1 << 30])
+def test_what_is_larger_than_the_limit_is_not_fetched(tmp_path, whole):
+    asked = []
+
+    def ask(command, parse):
+        asked.append(command)
+        return bytes(512), len(asked) * 512 < whole
+
+    fetching = action(_ask=ask, _fetch_limit=1024)
+    with pytest.raises(OSError, match="larger than fetch_limit, 1K"):
+        fetching._fetch("/run/x/mpi/output.tar.gz", str(tmp_path / "output.tar.gz"))
+    assert len(asked) == 3 and list(tmp_path.iterdir()) == []
+
+
+def test_what_grows_too_much_is_not_kept(tmp_path):
+    bomb = gzip.compress(bytes(64 << 20))
+    fetching = action(_ask=lambda command, parse: (bomb, False), _fetch_limit=len(bomb))
+    with pytest.raises(OSError, match="is too large"):
+        fetching._fetch("/run/x/mpi/output.tar.gz", str(tmp_path / "output.tar.gz"))
+    assert list(tmp_path.iterdir()) == []

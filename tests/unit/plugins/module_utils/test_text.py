@@ -5,7 +5,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, inert
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
+    clean,
+    clean_values,
+    inert,
+    shown_environment,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,3 +46,9 @@ def test_clean_values_goes_into_lists_and_dictionaries():
 def test_inert_is_no_template():
     assert inert("{{ a }} {% b %} {# c #} {d}") == "{ { a }} { % b %} { # c #} {d}"
     assert inert("{{{%") == "{ { { %"
+
+
+def test_values_of_variables_that_may_be_tokens_are_not_shown():
+    variables = {"NCCL_ALGO": "Ring", "WANDB_API_KEY": "s3cr3t", "MY_LEVEL": "3", "UCX_TLS": None, "HF_TOKEN": "t"}
+    shown = shown_environment(variables, {"MY_LEVEL": "3"})
+    assert shown == {**variables, "WANDB_API_KEY": "(not shown)", "HF_TOKEN": "(not shown)"}

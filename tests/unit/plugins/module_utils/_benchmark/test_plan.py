@@ -288,6 +288,17 @@ def test_complete_results_keeps_a_good_one():
     assert document["verdict"] == "pass" and document["points"]["env"] == {"NCCL_ALGO": "Ring"}
 
 
+def test_complete_results_holds_no_value_that_may_be_a_token():
+    env = {"WANDB_API_KEY": "s3cr3t", "NCCL_DEBUG": "INFO", "MY_LEVEL": "3"}
+    (document,) = completed(outcome(results=[DOCUMENT]), point={**POINT, "env": env})
+    hidden = "(not shown)"
+    assert document["points"]["env"] == {"WANDB_API_KEY": hidden, "NCCL_DEBUG": "INFO", "MY_LEVEL": hidden}
+    swept = {"collective": "all_reduce", "env": {"MY_LEVEL": "3"}}
+    plan = {"points": [{**POINT, "env": env}], "sweep": [swept]}
+    (document,) = complete_results(plan, {"points": [outcome(results=[DOCUMENT])]})
+    assert document["points"]["env"]["MY_LEVEL"] == "3" and "s3cr3t" not in str(document)
+
+
 def test_complete_results_explains_a_point_without_result():
     failed = outcome(status="failed", exit_status=255, results=[], unread="no test")
     # That a host cannot be asked afterwards is no explanation.

@@ -130,8 +130,9 @@ def point(name, env=None, ranks_per_node=2):
 
 def test_labels_name_what_differs():
     common = {"NCCL_DEBUG": "INFO"}
-    points = [point("a", {**common, "X": "1"}), point("a X=2", {**common, "X": "2"}), point("b", common)]
-    assert labels(points) == ["a X=1", "a X=2", "b"]
+    values = [{**common, "NCCL_X": "1"}, {**common, "NCCL_X": "2"}, {**common, "TOKEN": "s3cr3t"}]
+    points = [point("a", values[0]), point("a NCCL_X=2", values[1]), point("b", common), point("c", values[2])]
+    assert labels(points) == ["a NCCL_X=1", "a NCCL_X=2", "b", "c TOKEN=(not shown)"]
 
 
 ROW = parse_row("  8  2  float  sum  -1  12.34  0.01  0.02  0  15.0  0.03  0.04  N/A")
