@@ -209,9 +209,10 @@ class RunDir:
 
     def _check_way(self, existing: str) -> None:
         """Raise NodeError where another user can put something else in place of the directory, as far as it exists."""
+        trusted = {0, self.uid, *_users_without_a_number()}
         for path in dict.fromkeys([*_way_to(existing), *_way_to(os.path.realpath(existing))]):
             owner = _status(path).st_uid
-            if owner not in (0, self.uid) and path != self.path:
+            if owner not in trusted and path != self.path:
                 raise NodeError(
                     f"run_dir: {path}, on the way to {self.path}, belongs to uid {owner}, who can put another directory there;"
                     f" set run_dir to a path below directories of root and of {_user(self.uid)} only",
@@ -233,6 +234,14 @@ class RunDir:
                 f" (owner uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}); remove it or set run_dir",
                 has_cure=True,
             )
+
+
+def _users_without_a_number() -> list[int]:
+    """The uid of all users whom this user namespace does not know, the machine's root among them; none outside of one."""
+    # A container that an ordinary user has started may see / and /tmp of the machine.
+    if "4294967295" in (read_text("/proc/self/uid_map") or "4294967295").split():
+        return []
+    return [int(read_text("/proc/sys/kernel/overflowuid") or 65534)]
 
 
 def _way_to(path: str) -> list[str]:

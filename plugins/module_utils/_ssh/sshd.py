@@ -497,10 +497,11 @@ class Sshd:
             time.sleep(0.02)
         log = (read_text(self._log_path) or "")[seen:]
         if process.poll() is None:
-            closes = _closes(settings.address, port)
+            refusing = refusing_line(read_text("/etc/hosts.allow") or "", read_text("/etc/hosts.deny") or "")
+            # Before it refuses, libwrap looks for the name of who connects, in the DNS.
+            closes = _closes(settings.address, port, 30.0 if refusing else 2.0)
             process.kill()
             process.wait()
-            refusing = refusing_line(read_text("/etc/hosts.allow") or "", read_text("/etc/hosts.deny") or "")
             if closes and refusing:
                 # libwrap's words go to the system's log.
                 raise known_cause(
@@ -520,12 +521,13 @@ def _accepts(address: str, port: int) -> bool:
     return False
 
 
-def _closes(address: str, port: int) -> bool:
-    """Whether what listens there closes a connection without a word."""
+def _closes(address: str, port: int, timeout: float) -> bool:
+    """Whether what listens there closes a connection without a word, in so many seconds."""
     attempt = connect(address, port, 2.0)
     if attempt.connection is None:
         return False
     with attempt.connection as connection:
+        connection.settimeout(timeout)
         return read_banner(connection)[0] == "closed"
 
 

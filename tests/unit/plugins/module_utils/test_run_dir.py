@@ -9,10 +9,12 @@ import os
 import pathlib
 import shutil
 import tempfile
+import uuid
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils import _run_dir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, default_run_dir
@@ -102,7 +104,8 @@ def test_what_no_run_made_stays(home, end, marked_by):
     if mark:
         (home / ".gpufabric").write_text(mark)
     before = everything_in(home.parent)
-    run_dir = RunDir("default", str(home))
+    # A name that no process of this machine has, as these are ended.
+    run_dir = RunDir(f"unit-{uuid.uuid4().hex}", str(home))
     end(run_dir)
     assert everything_in(home.parent) == before
     assert not Cleanup(run_dir).plan()
@@ -112,7 +115,7 @@ def test_what_no_run_made_stays(home, end, marked_by):
 
 def test_a_start_that_fails_keeps_what_no_run_made(home):
     before = everything_in(home)
-    run_dir = RunDir("default", str(home))
+    run_dir = RunDir(f"unit-{uuid.uuid4().hex}", str(home))
     with pytest.raises(NodeError, match="run_dir: .*alice has sshd, ssh, mpi, account, tmp already, which no run made"):
         Sshd(run_dir, Account(run_dir)).start(SshdSettings("127.0.0.1", "root"), (9, 2), 0, 1)
     assert everything_in(home) == before
@@ -247,6 +250,26 @@ def test_a_directory_below_another_users_is_refused(victim):
         with pytest.raises(NodeError, match=r"run_dir: .*/(shared|link), on the way to .* belongs to uid 54322"):
             RunDir("default", str(base / path)).create()
     assert os.listdir(base / "shared") == []
+
+
+@pytest.mark.parametrize(
+    ("uid_map", "taken"),
+    [("0 0 4294967295", False), ("1000 1000 1", True), (None, False)],
+    ids=["host", "container", "no proc"],
+)
+def test_the_machines_root_has_no_number_in_a_users_container(victim, monkeypatch, uid_map, taken):
+    os.seteuid(0)
+    with victim() as base:
+        pass
+    os.mkdir(base / "outside")
+    os.chown(base / "outside", 65534, 65534)
+    os.chmod(base / "outside", 0o777)
+    os.seteuid(54321)
+    texts = {"/proc/self/uid_map": uid_map, "/proc/sys/kernel/overflowuid": "65534\n"}
+    monkeypatch.setattr(_run_dir, "read_text", lambda path: texts[path] if path in texts else read_text(path))
+    run_dir = RunDir("default", str(base / "outside" / "me" / "run"))
+    with contextlib.nullcontext() if taken else pytest.raises(NodeError, match="belongs to uid 65534"):
+        run_dir.create(run_dir.sshd)
 
 
 def test_a_directory_below_links_of_ones_own_is_taken(tmp_path):
