@@ -16,9 +16,11 @@ from conftest import Nodes, Played
 
 
 def privileged(nodes: Nodes, node: str, command: str) -> None:
-    """Run a shell command in a node with all capabilities."""
-    argv = ["podman", "exec", "--privileged", f"gpufabric-{nodes.run_id}-{node}", "bash", "-c", command]
-    subprocess.run(argv, check=True, timeout=120)
+    """Run a shell command with a node's names and networks, as root of this machine."""
+    container = f"gpufabric-{nodes.run_id}-{node}"
+    argv = ["podman", "inspect", "--format", "{{.State.Pid}}", container]
+    pid = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout.strip()
+    subprocess.run(["nsenter", "-t", pid, "-u", "-n", "bash", "-c", command], check=True, timeout=120)
 
 
 @contextlib.contextmanager
@@ -91,3 +93,55 @@ def test_a_machine_that_is_in_the_inventory_twice(machines, faults, tmp_path):
             beside=[("host-twice", other)],
         )
     faults.fault("a machine has two names in the inventory", found, "host-twice", "again", "the playbook diagnose")
+
+
+@pytest.mark.parametrize("length", [24, pytest.param(32, marks=pytest.mark.slow)])
+def test_an_address_that_a_failover_has_added_to_a_worker(machines, tmp_path, length):
+    two = list(machines.names)[1]
+    added = f"{machines.addresses[two].rpartition('.')[0]}.212/{length}"
+    make, mend = ({two: f"ip address {verb} {added} dev eth0"} for verb in ("add", "del"))
+    with changed(machines, make, mend):
+        played = machines.benchmark(tmp_path)
+    assert played.returncode == 0, played.output
+
+
+def test_obstacles_that_only_mpirun_would_meet(machines, faults, tmp_path):
+    """A firewall as of a cloud, which lets in ssh alone, and a login shell that does not read what mpirun writes."""
+    _one, two, three = machines.names
+    only = "-i eth0 -p tcp -m multiport ! --dports 22,2223 -m conntrack --ctstate NEW"
+    make, mend = ({two: f"iptables --wait {verb} INPUT {only} -j DROP"} for verb in ("-A", "-D"))
+    machines.shell(three, "usermod -s $(command -v tcsh) root")
+    try:
+        with changed(machines, make, mend):
+            played = machines.benchmark(tmp_path, key_exchange_port=2223, preflight_level="full", preflight_timeout=2)
+    finally:
+        machines.shell(three, "usermod -s /bin/bash root")
+    assert played.returncode == 2
+    found, teller = problems_of(played), "mpi_preflight"
+    shell, firewall = ("login-shell", three), ("control-unreachable", two)
+    faults.fault("a firewall lets in ssh alone on the control network", found, *firewall, teller, beside=[shell])
+    faults.fault("the login shell is tcsh, and the launcher's is bash", found, *shell, teller, beside=[firewall])
+
+
+@pytest.mark.slow
+def test_a_python_that_does_not_find_its_library(machines, faults, tmp_path):
+    two = list(machines.names)[1]
+    machines.shell(two, "sed -i '1i export PYTHONHOME=/opt/garbage' ~/.bashrc")
+    try:
+        played = machines.benchmark(tmp_path)
+    finally:
+        machines.shell(two, "sed -i 1d ~/.bashrc")
+    assert played.returncode == 2
+    (document,) = json.loads((tmp_path / "results.json").read_text())["results"]
+    faults.fault(
+        "PYTHONHOME is set to a directory that is not there", document["problems"], "python-home", two, "mpi_run"
+    )
+
+
+def test_a_target_that_only_the_inventory_names(player, tmp_path):
+    inventory = tmp_path / "hosts.yml"
+    hosts = {"gpu-1": {"ansible_connection": "local"}, "web-1": {"ansible_connection": "local"}}
+    inventory.write_text(json.dumps({"gpus": {"hosts": hosts, "vars": {"gpufabric_target": "gpu-1"}}}))
+    played = player.playbook("gpufabric.nccl.teardown", "-i", str(inventory))
+    assert played.returncode == 2 and [record["status"] for record in played.records] == ["failed"]
+    assert played.result()["msg"].startswith("gpufabric_target: 'gpu-1' is not allowed; allowed: to set it with -e,")

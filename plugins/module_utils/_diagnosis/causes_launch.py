@@ -461,6 +461,15 @@ ENTRIES = (
         statuses=(127, 1),
     ),
     entry(
+        "python-home",
+        "Python does not find its own library.",
+        "Take PYTHONHOME out of ~/.bashrc, /etc/environment and the modules that are loaded on the host; without"
+        " it, install Python again.",
+        signature("Failed to import encodings module"),
+        signature("No module named 'encodings'"),
+        signature("Fatal Python error: init_fs_encoding"),
+    ),
+    entry(
         "python-module-missing",
         "[{python}|Python] lacks [the module {module}|a module that the program needs].",
         "Install the module for the interpreter that runs the program, on all hosts. For the cpu backend: apt-get"
@@ -468,6 +477,7 @@ ENTRIES = (
         " (RHEL and its kin). Or set ansible_python_interpreter to an interpreter that has it.",
         signature("No module named", r"gpufabric-cpu: (?P<host>\S+): No module named '?(?P<module>[\w.]+)"),
         signature("No module named", r"(?:Error|python\S*): No module named '?(?P<module>[\w.]+)"),
+        follows=("python-home",),
     ),
     entry(
         "program-without-mpi",
@@ -594,6 +604,17 @@ ENTRIES = (
         ),
         precedence=ECHO + 70,
         statuses=(1,),
+    ),
+    entry(
+        "login-shell",
+        "The login shell of the host[, {shell},] does not read the commands of mpirun[, which are for {launcher}].",
+        "Give the account one login shell of the kind of bash on all hosts: usermod -s /bin/bash. If all have tcsh, the"
+        " launcher needs it as well; fish does not work.",
+        signature("Unsupported use of '='", r"fish: Unsupported use of '='"),
+        signature("Command not found", r"^(?:(?:PRTE|OPAL)_PREFIX|PATH|LD_LIBRARY_PATH)=\S*: Command not found"),
+        signature("Command not found", r"^export: Command not found"),
+        signature("modifier in $", r"^Bad : modifier in \$"),
+        signature("Undefined variable", r"^(?:LD_LIBRARY_PATH|DYLD_LIBRARY_PATH): Undefined variable"),
     ),
     entry(
         "lost-connection",

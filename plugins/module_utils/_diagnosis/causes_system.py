@@ -12,6 +12,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry im
 
 _AGAIN = r"Resource temporarily unavailable"
 _NETWORK = "Check the switch port, VLAN, address and firewall; mpi_preflight with level full shows which hosts reach each other."
+_OPEN = (
+    "Let the workers reach each other on all TCP ports above 1023, in the firewall of the host and in security groups or"
+    " network policies; mpi_preflight with level full shows which hosts reach each other."
+)
 
 ENTRIES = (
     entry(
@@ -55,6 +59,12 @@ ENTRIES = (
         "/dev/shm has [only {size}|little room][, and the GPUs of the host need {wanted}].",
         "Make it larger: worker_pods_shm_size, mpijob_shm_size, --shm-size.",
         severity="warning",
+        found_by="mpi_preflight",
+    ),
+    entry(
+        "shm-read-only",
+        "/dev/shm is mounted read-only; NCCL and Open MPI keep memory there that processes share.",
+        "Mount it so that it can be written: mount -o remount,rw /dev/shm.",
         found_by="mpi_preflight",
     ),
     entry(
@@ -155,6 +165,26 @@ ENTRIES = (
         "[{interface}|The data interface] has no IPv4 address.",
         "Give the interface an IPv4 address. NCCL over RoCE and sockets needs one; InfiniBand alone does not.",
         severity="warning",
+        found_by="mpi_preflight",
+    ),
+    entry(
+        "control-unreachable",
+        "No other worker reaches this one over [{interface}|the control network][ (tried: {peers})], where MPI sends its"
+        " messages. ssh does reach it.",
+        _OPEN,
+        found_by="mpi_preflight",
+    ),
+    entry(
+        "control-link",
+        "This host and [{peer}|another one] do not reach each other over [{interface}|the control network], where MPI"
+        " sends its messages, but other hosts reach both.",
+        _OPEN,
+        found_by="mpi_preflight",
+    ),
+    entry(
+        "control-mtu",
+        "Small packets pass over [{interface}|the control network], but large ones do not[ (MTU {mtu})].",
+        "Set the same MTU on the interfaces of all hosts, and at least that MTU on all switches between them.",
         found_by="mpi_preflight",
     ),
     entry(

@@ -25,6 +25,7 @@ OF_THE_OTHER_END = (
     "connect-",
     "daemon-",
     "host-key-",
+    "login-shell",
     "mpi-version-",
     "ssh-banner-",
     "ssh-closed",

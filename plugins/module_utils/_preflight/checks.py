@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import ipaddress
+import posixpath
 import re
 import typing as t
 
@@ -21,6 +22,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader i
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import unresolved_problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import CONTROL
 
 #: In the order in which a launch needs them.
 STAGES = (
@@ -35,6 +37,9 @@ _SHM_PER_GPU = 64 * _MIB
 _SHM_LEAST = 16 * _MIB
 #: NCCL registers its buffers with the RDMA devices; kernels and container engines start at 64 KiB or 8 MiB.
 _MEMLOCK_FOR_RDMA = 64 * _MIB
+
+#: Login shells that do not read the syntax of sh, and whose they read.
+_OTHER_SHELLS = {"csh": "csh", "tcsh": "csh", **{name: name for name in ("elvish", "fish", "nu", "pwsh", "xonsh")}}
 
 Facts = t.Dict[str, t.Any]
 
@@ -238,6 +243,20 @@ def _check_daemon(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Pr
         yield problem("daemon-not-executable", seen.name, daemon["path"], daemon=daemon["path"])
 
 
+def _family_of(shell: str) -> str:
+    """The shell whose syntax a login shell reads."""
+    return _OTHER_SHELLS.get(posixpath.basename(shell), "sh")
+
+
+def _check_shell(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    """mpirun starts its daemon in the syntax of the launcher's login shell, or in that of sh if it does not know the shell."""
+    there, here = facts["shell"], seen.reference["shell"]
+    if there and here and seen.name != settings.launcher:
+        spoken = "csh" if _family_of(here) == "csh" else "sh"
+        if _family_of(there) != spoken:
+            yield problem("login-shell", seen.name, "", shell=there, launcher=here)
+
+
 def _check_libraries(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
     daemon = facts["daemon"]
     if daemon.get("missing") and not _lost_libraries(seen, facts):
@@ -353,7 +372,9 @@ def _check_limits(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Pr
     expected, shm = settings.expected, facts["shm"] or {"size": 0, "free": 0}
     wanted = _SHM_PER_GPU * facts["gpus"]["count"] if expected.shm_bytes is None else expected.shm_bytes
     sizes = {"size": mebibytes(shm["size"]), "free": mebibytes(shm["free"]), "wanted": mebibytes(wanted)}
-    if shm["size"] > _SHM_LEAST > shm["free"]:
+    if shm.get("read_only"):
+        yield problem("shm-read-only", seen.name, "")
+    elif shm["size"] > _SHM_LEAST > shm["free"]:
         yield problem("shm-full", seen.name, f"{sizes['free']} of {sizes['size']} free", **sizes)
     elif shm["size"] < wanted:
         yield problem("shm-small", seen.name, f"/dev/shm has {sizes['size']}", **sizes)
@@ -391,6 +412,7 @@ def _check_clock(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Pro
 _CHECKS: tuple[tuple[str, t.Callable[[Seen, Facts, Settings], t.Iterator[Problem]]], ...] = (
     ("environment", _check_environment),
     ("daemon", _check_daemon),
+    ("daemon", _check_shell),
     ("libraries", _check_libraries),
     ("version", _check_version),
     ("program", _check_program),
@@ -423,21 +445,22 @@ def check_names(seen: t.Mapping[str, Seen]) -> dict[str, list[Finding]]:
 
 
 def check_links(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, list[Finding]]:
-    """The findings of links between peers over each data network, by the peer that is to blame.
+    """The findings of links between peers over the control network and each data network, by the peer that is to blame.
 
     A peer that fails with two or more others is to blame for that; what is left lies between two.
     """
     found: dict[str, list[Finding]] = {}
-    for interface in settings.data_interfaces:
-        for name, finding in _check_links_of(interface, seen):
+    for network in (CONTROL, *settings.data_interfaces):
+        for name, finding in _check_links_of(network, seen, settings):
             found.setdefault(name, []).append(finding)
     return found
 
 
-def _check_links_of(interface: str, seen: t.Mapping[str, Seen]) -> t.Iterator[tuple[str, Finding]]:
+def _check_links_of(network: str, seen: t.Mapping[str, Seen], settings: Settings) -> t.Iterator[tuple[str, Finding]]:
+    kind, interface = ("control", settings.control) if network == CONTROL else ("data", network)
     bad: dict[frozenset[str], list[tuple[str, str, str]]] = {}
     for name, one in seen.items():
-        for other, result in one.links.get(interface, {}).items():
+        for other, result in one.links.get(network, {}).items():
             if result["status"] != "ok":
                 bad.setdefault(frozenset((name, other)), []).append((name, other, result["status"]))
     while bad:
@@ -451,10 +474,10 @@ def _check_links_of(interface: str, seen: t.Mapping[str, Seen]) -> t.Iterator[tu
         facts: Facts = {"interface": interface, "peer": others, "peers": others}
         if all(status == "large-lost" for _name, _other, status in attempts):
             own_interface = (seen[worst].facts or {}).get("interfaces", {}).get(interface, {})
-            item = problem("data-mtu", worst, evidence, **facts, mtu=own_interface.get("mtu"))
+            item = problem(f"{kind}-mtu", worst, evidence, **facts, mtu=own_interface.get("mtu"))
         else:
-            item = problem("data-link" if len(own) == 1 else "data-unreachable", worst, evidence, **facts)
-        yield worst, Finding("data", item)
+            item = problem(f"{kind}-{'link' if len(own) == 1 else 'unreachable'}", worst, evidence, **facts)
+        yield worst, Finding(kind, item)
 
 
 def names_port(value: str, device: str, port: int) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import pwd
 import select
 import socket
 import struct
@@ -195,12 +196,20 @@ def look(parameters: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     program = parameters["program"]
     return {
         "hostname": socket.gethostname(),
+        "shell": _login_shell(),
         "python": sys.executable,
         "environment": _arrived(parameters["variables"]),
         "daemon": _daemon(parameters, environment),
         "program": None if program is None else _program(program, environment),
         "interfaces": _interfaces((parameters["control"], *(parameters["data_interface"] or "").split(","))),
     }
+
+
+def _login_shell() -> str | None:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        return None
 
 
 def _arrived(variables: t.Mapping[str, str]) -> dict[str, bool]:

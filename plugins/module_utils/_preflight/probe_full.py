@@ -34,6 +34,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import typing as t
 
+#: Stands for the control network among the names of data interfaces; it is longer than a name of one can be.
+CONTROL = "the control network"
+
 #: More than fits into one packet of any network, so that one that loses large packets is found.
 _BULK = 256 * 1024
 
@@ -74,7 +77,7 @@ def look_closer(parameters: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 class Listener:
-    """Lets other peers send to this one over the data network, as long as the probe runs."""
+    """Lets other peers send to this one over a network, as long as the probe runs."""
 
     def __init__(self, address: str, timeout: float) -> None:
         self._timeout = timeout
@@ -145,7 +148,12 @@ def _space(path: str) -> dict[str, t.Any] | None:
         status = os.statvfs(path)
     except OSError:
         return None
-    return {"path": path, "size": status.f_frsize * status.f_blocks, "free": status.f_frsize * status.f_bavail}
+    return {
+        "path": path,
+        "size": status.f_frsize * status.f_blocks,
+        "free": status.f_frsize * status.f_bavail,
+        "read_only": bool(status.f_flag & os.ST_RDONLY),
+    }
 
 
 def _disk(path: str) -> dict[str, t.Any]:
@@ -216,6 +224,10 @@ def _own_data_address(interfaces: t.Mapping[str, t.Any], interface: str) -> str 
     return next((address.partition("/")[0] for address in addresses if ":" not in address), None)
 
 
+def _listen(address: str, timeout: float) -> dict[str, t.Any]:
+    return {"address": address, "port": Listener(address, timeout).port}
+
+
 def main(parameters: t.Mapping[str, t.Any]) -> None:
     """Say what this peer looks like, send to the peers that the launcher names, and wait until it closes the session."""
     timeout = parameters["timeout"]
@@ -224,20 +236,24 @@ def main(parameters: t.Mapping[str, t.Any]) -> None:
     say(own)
     facts = look_closer(parameters)
     names = (parameters["data_interface"] or "").split(",")
-    addresses = {name: _own_data_address(own["interfaces"], name) for name in names}
-    facts["data"] = {
-        name: {"address": address, "port": Listener(address, timeout).port}
-        for name, address in addresses.items()
-        if address
-    }
+    addresses = {name: address for name in names for address in [_own_data_address(own["interfaces"], name)] if address}
+    # The ranks' MPI messages go over the network that ssh comes by.
+    control = (*os.environ.get("SSH_CONNECTION", "").split(), "", "", "")[2]
+    # Something in between may have changed the address.
+    here = [address.partition("/")[0] for one in own["interfaces"].values() for address in one["addresses"]]
+    listening = {name: _listen(address, timeout) for name, address in addresses.items()}
+    facts["data"] = dict(listening)
+    facts["control"] = _listen(control, timeout) if control in here and control not in addresses.values() else None
     say(facts)
-    if not facts["data"]:
+    if facts["control"]:
+        listening[CONTROL] = facts["control"]
+    if not listening:
         os._exit(0)
     targets = json.loads(sys.stdin.readline() or "[]")
-    results = {name: {} for name in facts["data"]}
+    results = {name: {} for name in listening}
 
     def send(target: dict[str, t.Any]) -> None:
-        name, source = target["interface"], facts["data"][target["interface"]]["address"]
+        name, source = target["interface"], listening[target["interface"]]["address"]
         results[name][target["host"]] = send_to(target["address"], target["port"], source, timeout)
 
     threads = [threading.Thread(target=send, args=(target,), daemon=True) for target in targets]

@@ -29,7 +29,7 @@ import time
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils import _net, _process
-from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import connect, read_banner, read_line
+from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import Attempt, connect, read_banner, read_line
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import PREFIX_VARIABLES, library_path
@@ -48,6 +48,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks i
     check_rdma,
     findings_of,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import CONTROL
 
 #: How many logins are under way at a time: each takes time of a processor, and sshd and ssh give each only so long.
 _LOGINS = 128
@@ -162,6 +163,12 @@ def complete(facts: dict[str, t.Any]) -> dict[str, t.Any]:
     return facts
 
 
+def listening(facts: t.Mapping[str, t.Any]) -> dict[str, dict[str, t.Any]]:
+    """Where a peer waits for what others send: address and port, by data interface and for the control network."""
+    control = facts.get("control")
+    return {**facts.get("data", {}), **({CONTROL: control} if control else {})}
+
+
 def plan_links(data: t.Sequence[str], reach: int = 3) -> dict[str, list[str]]:
     """The hosts that each host sends to: its next ``reach`` neighbours in a ring. Each host receives from as many."""
     count = len(data)
@@ -169,6 +176,15 @@ def plan_links(data: t.Sequence[str], reach: int = 3) -> dict[str, list[str]]:
         host: [data[(index + step) % count] for step in range(1, min(reach, count - 1) + 1)]
         for index, host in enumerate(data)
     }
+
+
+def connect_first(address: str, port: int, timeout: float) -> Attempt:
+    """The first connection to a peer, tried twice if nothing answers.
+
+    A machine that was rebuilt has another hardware address, which the kernel takes some seconds to find out.
+    """
+    attempt = connect(address, port, timeout)
+    return connect(address, port, timeout) if attempt.status in ("timeout", "unreachable") else attempt
 
 
 class _CallBack(socketserver.ThreadingTCPServer):
@@ -416,7 +432,7 @@ class Preflight:
         seen.port = int(keywords["port"][0]) if "port" in keywords else self._port_of(seen.address)
         seen.user = (keywords.get("user") or [None])[0]
         if seen.port is not None:
-            attempt = connect(seen.address, seen.port, self.settings.timeout)
+            attempt = connect_first(seen.address, seen.port, self.settings.timeout)
             seen.attempt = attempt._replace(connection=None)
             if attempt.connection is None:
                 return None
@@ -453,20 +469,21 @@ class Preflight:
         sessions: t.Mapping[str, Session | None],
         pool: concurrent.futures.Executor,
     ) -> None:
-        data = {name: one.facts["data"] for name, one in seen.items() if one.facts and one.facts.get("data")}
+        places = {name: listening(one.facts) for name, one in seen.items() if one.facts and listening(one.facts)}
 
         def exchange(item: tuple[str, list[str]]) -> None:
             name, others = item
             targets = [
-                {"host": other, "interface": interface, **place}
+                {"host": other, "interface": network, **place}
                 for other in others
-                for interface, place in data[other].items()
-                if interface in data[name]
+                for network, place in places[other].items()
+                # All have called the launcher back already.
+                if network in places[name] and (network, other) != (CONTROL, self.settings.launcher)
             ]
             sessions[name].write(f"{json.dumps(targets)}\n".encode())
             seen[name].links = sessions[name].read(_CLOSER_LOOK)[1] or {}
 
-        list(pool.map(exchange, plan_links(list(data)).items()))
+        list(pool.map(exchange, plan_links(list(places)).items()))
 
     def _close(self, seen: Seen, session: Session | None) -> None:
         if session is not None:

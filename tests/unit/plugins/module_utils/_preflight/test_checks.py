@@ -25,6 +25,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks i
     said_by_ssh,
     unresolved,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import CONTROL
 
 MIB = 1 << 20
 SETTINGS = Settings("g1", "/usr", "orted", "/run/x", full=True, control="eth0", data_interface="net1")
@@ -48,6 +49,7 @@ PROGRAM = {
 }
 FACTS = {
     "hostname": "node-2",
+    "shell": "/bin/bash",
     "environment": {"LD_LIBRARY_PATH": True},
     "daemon": DAEMON,
     "program": PROGRAM,
@@ -68,7 +70,7 @@ FACTS = {
     },
     "data": {"net1": {"address": "192.168.0.2", "port": 6}},
     "gpus": {"count": 2, "error": None},
-    "shm": {"path": "/dev/shm", "size": 1024 * MIB, "free": 1000 * MIB},
+    "shm": {"path": "/dev/shm", "size": 1024 * MIB, "free": 1000 * MIB, "read_only": False},
     "memlock": None,
     "open_files": 4096,
     "processes": None,
@@ -118,6 +120,7 @@ CASES = [
     (("gpus", "count"), 20, ("limits", "shm-small")),
     (("shm", "free"), MIB, ("limits", "shm-full")),
     (("shm",), None, ("limits", "shm-small")),
+    (("shm", "read_only"), True, ("limits", "shm-read-only")),
     (("memlock",), 65536, ("limits", "memlock-low")),
     (("processes",), 10, ("limits", "pids-low")),
     (("open_files",), 256, ("limits", "files-low")),
@@ -133,6 +136,29 @@ def test_what_is_wrong_with_a_host(path, value, expected):
         # It also calls back from the same address.
         assert found.pop() == ("callback", "callback-wrong-interface")
     assert found == [expected]
+
+
+@pytest.mark.parametrize(
+    ("there", "launcher", "expected"),
+    [
+        ("/usr/bin/zsh", "/bin/bash", []),
+        ("/bin/busybox", "/bin/sh", []),
+        ("/bin/tcsh", "/bin/csh", []),
+        (None, "/bin/bash", []),
+        ("/bin/tcsh", "/bin/bash", [("daemon", "login-shell")]),
+        ("/bin/bash", "/bin/tcsh", [("daemon", "login-shell")]),
+        ("/usr/bin/fish", "/bin/bash", [("daemon", "login-shell")]),
+        # Open MPI takes a shell that it does not know for one of bash's kind.
+        ("/usr/bin/fish", "/usr/bin/fish", [("daemon", "login-shell")]),
+        ("/bin/bash", "/usr/bin/fish", []),
+    ],
+)
+def test_login_shells_that_do_not_read_what_mpirun_writes(there, launcher, expected):
+    seen = Seen(
+        "g2", "10.0.0.2", answered=True, facts={**FACTS, "shell": there}, reference={**FACTS, "shell": launcher}
+    )
+    assert [(found.stage, found.problem.id) for found in findings_of(seen, SETTINGS)] == expected
+    assert findings_of(dataclasses.replace(seen, name=SETTINGS.launcher), SETTINGS) == []
 
 
 def test_hosts_that_open_mpi_takes_for_one():
@@ -262,6 +288,14 @@ def test_who_is_to_blame_for_lost_links(count, broken, expected):
     }
 
 
+@pytest.mark.parametrize(("count", "broken", "expected"), LINKS)
+def test_who_is_to_blame_for_lost_links_of_the_control_network(count, broken, expected):
+    found = check_links(links_of(count, broken, CONTROL), SETTINGS)
+    assert {name: [(item.stage, item.problem.id) for item in items] for name, items in found.items()} == {
+        name: [("control", problem.replace("data-", "control-"))] for name, problem in expected.items()
+    }
+
+
 def test_each_of_several_data_networks_is_looked_at():
     seen = links_of(4, lambda a, b: "timeout" if "g3" in (a, b) else "ok", "net2")
     for name, other in links_of(4, lambda a, b: "timeout" if "g2" in (a, b) else "ok").items():
@@ -317,6 +351,7 @@ def test_rdma_ports_in_use():
 #: Of each kind of fault, what a probe of a real host said of it: the names of what differs from a healthy host, and its value.
 PROBED = [
     *((path, value) for path, value, _expected in CASES),
+    (("shell",), "/usr/bin/fish"),
     (("daemon", "elsewhere"), ["/opt/openmpi/bin/orted"]),
     (("daemon", "exists"), False),
     (("daemon", "executable"), False),
@@ -364,8 +399,9 @@ def made_problems():
     for text, _problem, _stage in SSH_TEXTS:
         yield from (item.problem for item in said_by_ssh(text, "g2", "g1", "10.0.0.2"))
     for count, broken, _expected in LINKS:
-        for items in check_links(links_of(count, broken), SETTINGS).values():
-            yield from (item.problem for item in items)
+        for network in ("net1", CONTROL):
+            for items in check_links(links_of(count, broken, network), SETTINGS).values():
+                yield from (item.problem for item in items)
     without_facts = {
         name: dataclasses.replace(one, facts=None) for name, one in links_of(3, lambda a, b: "large-lost").items()
     }

@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import Attempt
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import probe as probe_script
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import sessions
 
@@ -180,3 +181,19 @@ def test_what_mpirun_says_is_read_by_the_launcher():
     said = {"daemon": {"version": "mpirun (Open MPI) 4.1.4\n\nReport bugs"}}
     assert sessions.complete(said) == {"daemon": {"version": "4.1.4"}}
     assert sessions.complete({"daemon": {"version": None}}) == {"daemon": {"version": None}}
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        (["timeout", "ok"], "ok"),
+        (["unreachable", "timeout"], "timeout"),
+        (["refused"], "refused"),
+        (["rejected"], "rejected"),
+        (["ok"], "ok"),
+    ],
+)
+def test_a_machine_that_was_rebuilt_answers_the_second_time(monkeypatch, answers, expected):
+    left = list(answers)
+    monkeypatch.setattr(sessions, "connect", lambda *_arguments: Attempt(left.pop(0)))
+    assert sessions.connect_first("10.0.0.2", 22, 5.0).status == expected and not left
