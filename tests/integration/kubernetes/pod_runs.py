@@ -67,7 +67,7 @@ class Runs:
 
     def teardown(self, **variables: t.Any) -> t.Any:
         """Remove the pods of a run."""
-        own = {"gpufabric_namespace": self.namespace, "gpufabric_worker_pods": True, "gpufabric_target": "localhost"}
+        own = {"gpufabric_namespace": self.namespace, "gpufabric_worker_pods": True}
         return self._player.playbook("gpufabric.nccl.teardown", **{**own, **variables})
 
     def _small(self) -> dict[str, t.Any]:
