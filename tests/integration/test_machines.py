@@ -123,21 +123,6 @@ def test_obstacles_that_only_mpirun_would_meet(machines, faults, tmp_path):
     faults.fault("the login shell is tcsh, and the launcher's is bash", found, *shell, teller, beside=[firewall])
 
 
-@pytest.mark.slow
-def test_a_python_that_does_not_find_its_library(machines, faults, tmp_path):
-    two = list(machines.names)[1]
-    machines.shell(two, "sed -i '1i export PYTHONHOME=/opt/garbage' ~/.bashrc")
-    try:
-        played = machines.benchmark(tmp_path)
-    finally:
-        machines.shell(two, "sed -i 1d ~/.bashrc")
-    assert played.returncode == 2
-    (document,) = json.loads((tmp_path / "results.json").read_text())["results"]
-    faults.fault(
-        "PYTHONHOME is set to a directory that is not there", document["problems"], "python-home", two, "mpi_run"
-    )
-
-
 def test_a_target_that_only_the_inventory_names(player, tmp_path):
     inventory = tmp_path / "hosts.yml"
     hosts = {"gpu-1": {"ansible_connection": "local"}, "web-1": {"ansible_connection": "local"}}
