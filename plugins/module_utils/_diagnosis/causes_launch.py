@@ -748,6 +748,13 @@ ENTRIES = (
         found_by="mpi_run",
     ),
     entry(
+        "run-in-use",
+        "The run[ {run_id}] is still going on with other points or settings[ ({ended} of {total} points are over)].",
+        "Wait for its end, or set gpufabric_run_id to another name. To end it: mpi_run with state=stopped, or the playbook"
+        " gpufabric.nccl.teardown.",
+        found_by="mpi_run",
+    ),
+    entry(
         "runner-lost",
         "The process on the launcher that waited for the program is gone[: {said}].",
         "Find out what ended it, such as a lack of memory or a restart. Then run it again: it keeps what has finished.",

@@ -22,7 +22,8 @@ import shutil
 import tarfile
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, remove, write_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import (
@@ -111,11 +112,8 @@ class Run:
         same, going = state["plan"] == plan.fingerprint(), self._is_going(state)
         if going and not same:
             ended = sum(event["event"] == "ended" for event in self._journal())
-            raise NodeError(
-                f"run_id: the run {self.run_dir.run_id} is still going on with other points or settings (process"
-                f" {state['pid']}, {ended} of {state['total']} points are over); wait for its end, or end it"
-                " (mpi_run with state=stopped, or the playbook gpufabric.nccl.teardown), or take another run_id"
-            )
+            facts = {"run_id": self.run_dir.run_id, "ended": ended, "total": state["total"]}
+            raise ProblemError(problem("run-in-use", None, f"process {state['pid']}", **facts))
         return same and (going or (state["over"] == "ended" and os.path.exists(self._unclaimed)))
 
     def start(self, plan: Plan, work: Work, resume: bool = True, archive: bool = False) -> bool:

@@ -302,8 +302,8 @@ def test_two_runs_in_one_namespace_do_not_meet(runs, tmp_path):
     assert len([name for name in kept if name.startswith("pod/")]) == 2
 
 
-def test_a_run_that_is_taken_is_refused_and_goes_on(runs, faults):
-    """Plays with the name of a run that is going on: of another owner, and with other settings."""
+def test_a_run_that_is_taken_is_refused_and_goes_on(runs, faults, tmp_path):
+    """Plays with the name of a run that is going on: of another owner, with other settings, and with another benchmark."""
     ranks = "grep -l cpu_perf.py /proc/[0-9]*/cmdline | cut -d / -f 3 | grep -vx $$ | xargs kill -s"
     secret = {"metadata": {"name": "hub"}, "stringData": {"token": "s3cret"}}
     runs.cluster.create({"apiVersion": "v1", "kind": "Secret", **secret}, namespace=runs.namespace)
@@ -335,6 +335,12 @@ def test_a_run_that_is_taken_is_refused_and_goes_on(runs, faults):
                 "worker_pods",
                 "the cluster",
             )
+            removing = runs.teardown(gpufabric_owner="you@there")
+            assert removing.returncode != 0 and "The run default belongs to" in removing.output
+            # The pods are as they were, so this play comes as far as mpirun.
+            second = runs.play(report_dir=str(tmp_path / "second"), **same)
+            assert second.returncode != 0, second.output
+            assert "is still going on with other points" in second.output and "did not make them" in second.output
             after = {pod["metadata"]["uid"] for pod in runs.cluster.get("pods", namespace=runs.namespace)["items"]}
             assert after == before and not playing.done()
         finally:

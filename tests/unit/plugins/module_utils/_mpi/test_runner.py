@@ -15,7 +15,7 @@ import time
 import uuid
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi import runner
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import Job, Limits, Plan, parse_points
@@ -242,7 +242,7 @@ def test_the_same_run_is_followed_and_another_is_refused(run):
     assert begin(run, plan(run, SLEEP)) is False
     runner = run.runner()
     assert begin(run, plan(run, SLEEP)) is True
-    with pytest.raises(NodeError, match="still going on with other points or settings"):
+    with pytest.raises(ProblemError, match="still going on with other points or settings"):
         begin(run, plan(run, "print(1)"))
     assert run.runner() == runner and Follower(run).look().alive
 
