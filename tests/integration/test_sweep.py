@@ -119,7 +119,7 @@ def test_a_sweep(nodes, run, tmp_path, request, faster, version):
         assert document["collective"] == point["collective"] and point["total"] == POINTS
         assert {row["type"] for row in document["rows"]} == {point["options"]["datatype"]} == {"double"}
         assert [row["size"] for row in document["rows"]] == [2**10, 2**13, 2**16]
-        assert document["points"]["env"] == {**point["env"], **faster}
+        assert document["points"]["env"] == {**point["env"], **dict.fromkeys(faster, "(not shown)")}
         assert set(point["env"]) == {"NCCL_ALGO", "NCCL_PROTO"} & set(command)
         assert document["host_count"] == 4
     sweep = written["sweep"]
