@@ -171,7 +171,7 @@ def test_a_firewall_between_two_workers_that_refuses(networks, tmp_path):
         played = networks.benchmark(tmp_path, nccl_benchmark_silence_timeout=10, preflight_timeout=2)
     assert played.returncode == 2
     problems = result_of(tmp_path)["problems"]
-    assert found(problems) == [("mpi-connect-failed", "g2", "error"), ("silence-timeout", None, "warning")]
+    assert found(problems) == [("mpi-connect-failed", "g2", "error"), ("control-link", "g2", "error")]
     assert f"cannot connect to {networks.nodes.addresses['g3']}:" in problems[0]["cause"]
 
 
