@@ -132,27 +132,13 @@ def subnet_of(addresses: t.Sequence[InterfaceAddress], interface: str) -> ipaddr
 
 def _only(candidates: t.Sequence[InterfaceAddress], what: str, addresses: t.Sequence[InterfaceAddress]) -> str:
     # A control plane over IPv6 needs an Open MPI built for it, so an IPv6 address is used only where it is the only kind.
-    chosen = _own([item for item in candidates if item.is_ipv4]) or list(candidates)
+    chosen = [item for item in candidates if item.is_ipv4] or list(candidates)
     if len(chosen) == 1:
         return chosen[0].address
-    first = next((item.address for item in chosen), "10.0.0.1")
     raise NodeError(
         f"{what}: {'no address fits' if not chosen else 'more than one address fits'};"
-        f" name one by address, interface or subnet; for a role, set gpufabric_control_subnet, such as {first}/32, for this host"
-        f" and leave gpufabric_control_interface unset. This node has {_listing(addresses)}"
+        f" name one by address, interface or subnet (roles: gpufabric_control_interface or gpufabric_control_subnet). This node has {_listing(addresses)}"
     )
-
-
-def _own(candidates: t.Sequence[InterfaceAddress]) -> list[InterfaceAddress]:
-    """The IPv4 addresses that are a node's own, and not one that a load balancer or a failover has put on it as well.
-
-    The kernel lists the primary address of an interface's subnet before its secondary ones.
-    """
-    in_subnets = [item for item in candidates if item.prefix_length < 32] or candidates
-    primary: dict[tuple[str, t.Any], InterfaceAddress] = {}
-    for item in in_subnets:
-        primary.setdefault((item.interface, item.network), item)
-    return list(primary.values())
 
 
 def _listing(addresses: t.Iterable[InterfaceAddress]) -> str:

@@ -95,16 +95,6 @@ def test_a_machine_that_is_in_the_inventory_twice(machines, faults, tmp_path):
     faults.fault("a machine has two names in the inventory", found, "host-twice", "again", "the playbook diagnose")
 
 
-@pytest.mark.parametrize("length", [24, pytest.param(32, marks=pytest.mark.slow)])
-def test_an_address_that_a_failover_has_added_to_a_worker(machines, tmp_path, length):
-    two = list(machines.names)[1]
-    added = f"{machines.addresses[two].rpartition('.')[0]}.212/{length}"
-    make, mend = ({two: f"ip address {verb} {added} dev eth0"} for verb in ("add", "del"))
-    with changed(machines, make, mend):
-        played = machines.benchmark(tmp_path)
-    assert played.returncode == 0, played.output
-
-
 def test_obstacles_that_only_mpirun_would_meet(machines, faults, tmp_path):
     """A firewall as of a cloud, which lets in ssh alone, and a login shell that does not read what mpirun writes."""
     _one, two, three = machines.names
@@ -128,5 +118,5 @@ def test_a_target_that_only_the_inventory_names(player, tmp_path):
     hosts = {"gpu-1": {"ansible_connection": "local"}, "web-1": {"ansible_connection": "local"}}
     inventory.write_text(json.dumps({"gpus": {"hosts": hosts, "vars": {"gpufabric_target": "gpu-1"}}}))
     played = player.playbook("gpufabric.nccl.teardown", "-i", str(inventory))
-    assert played.returncode == 2 and [record["status"] for record in played.records] == ["failed"]
+    assert played.returncode == 2 and [record["status"] for record in played.records] == ["ok", "failed"]
     assert played.result()["msg"].startswith("gpufabric_target: 'gpu-1' is not allowed; allowed: to set it with -e,")

@@ -100,23 +100,9 @@ def test_choose_address_never_guesses_between_two():
     with pytest.raises(NodeError, match="more than one address fits"):
         choose_address(ADDRESSES)
     with pytest.raises(NodeError, match="more than one address fits"):
-        choose_address([CONTROL, InterfaceAddress("eth0", "10.0.1.12", 24)], interface="eth0")
-    with pytest.raises(NodeError, match=r"set gpufabric_control_subnet, such as 10\.0\.0\.\d+/32, for this host"):
-        choose_address([CONTROL, InterfaceAddress("eth1", "10.0.0.12", 24)], subnet="10.0.0.0/24")
+        choose_address([CONTROL, InterfaceAddress("eth0", "10.0.0.12", 24)], interface="eth0")
     with pytest.raises(NodeError, match="no address fits"):
         choose_address([LOOPBACK])
-
-
-@pytest.mark.parametrize("more", [("10.0.0.112", 24), ("10.0.0.112", 32), ("172.16.0.1", 32)])
-def test_an_address_that_was_added_to_the_own_one_is_not_chosen(more):
-    """As keepalived, kube-vip and MetalLB add them: in the same subnet, or alone."""
-    own = InterfaceAddress("eth0", "10.0.0.12", 24)
-    added = InterfaceAddress("eth0", *more)
-    assert choose_address([own, added], interface="eth0") == "10.0.0.12"
-    assert choose_address([own, added], default_interface="eth0") == "10.0.0.12"
-    assert choose_address([own, added], address=added.address) == added.address
-    assert choose_address([own, added], subnet=f"{added.address}/32") == added.address
-    assert choose_address([added], interface="eth0") == added.address
 
 
 def test_subnet_of_an_interface():
