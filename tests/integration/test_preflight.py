@@ -688,11 +688,14 @@ def test_a_diagnosis_of_hosts_of_which_some_cannot_be_reached(mesh, faults, tmp_
     # The other ports are closed between these nodes: the run's sshd has the one that is open.
     closed = "iptables -I INPUT -i eth0 -p tcp --syn -m multiport ! --dports 22,18766 -j REJECT --reject-with icmp-admin-prohibited"
     with made(mesh, [Fault("", "", "g3", closed, "iptables -F")]):
-        played, document, text = diagnose("healthy", key_exchange_port=18766, key_exchange_connect_timeout=7)
+        played, document, _text = diagnose("closed", key_exchange_port=18766, key_exchange_connect_timeout=7)
+    words = "a firewall lets in ssh alone on the control network"
+    faults.fault(words, document["problems"], "control-unreachable", "g3", "diagnose")
+    assert played.result("g3", "gpufabric.nccl.ssh_mesh")["invocation"]["module_args"]["connect_timeout"] == 7
+    played, document, text = diagnose("healthy")
     faults.healthy("eight nodes", document["problems"], "diagnose")
     assert played.returncode == 0 and document["ok"] and "No problem was found." in text
     assert all(host["ok"] and host["facts"]["shm"]["size"] == 1 << 30 for host in document["hosts"])
-    assert played.result("g3", "gpufabric.nccl.ssh_mesh")["invocation"]["module_args"]["connect_timeout"] == 7
     # A look from the launcher is one more there.
     assert {len(played.executions(node)) for node in mesh.nodes.names[1:]} == {3}
     assert {node: mesh.nodes.state(node) for node in before} == before

@@ -470,20 +470,20 @@ class Preflight:
         pool: concurrent.futures.Executor,
     ) -> None:
         places = {name: listening(one.facts) for name, one in seen.items() if one.facts and listening(one.facts)}
-
-        def exchange(item: tuple[str, list[str]]) -> None:
-            name, others = item
-            targets = [
-                {"host": other, "interface": network, **place}
-                for other in others
-                for network, place in places[other].items()
+        targets: dict[str, list[dict[str, t.Any]]] = {name: [] for name in places}
+        # A ring for each network: a peer that lacks one must not leave its neighbours there with fewer witnesses.
+        for network in dict.fromkeys(network for own in places.values() for network in own):
+            for name, others in plan_links([name for name in places if network in places[name]]).items():
                 # All have called the launcher back already.
-                if network in places[name] and (network, other) != (CONTROL, self.settings.launcher)
-            ]
-            sessions[name].write(f"{json.dumps(targets)}\n".encode())
+                there = [other for other in others if (network, other) != (CONTROL, self.settings.launcher)]
+                targets[name] += [{"host": other, "interface": network, **places[other][network]} for other in there]
+
+        def exchange(item: tuple[str, list[dict[str, t.Any]]]) -> None:
+            name, own = item
+            sessions[name].write(f"{json.dumps(own)}\n".encode())
             seen[name].links = sessions[name].read(_CLOSER_LOOK)[1] or {}
 
-        list(pool.map(exchange, plan_links(list(places)).items()))
+        list(pool.map(exchange, targets.items()))
 
     def _close(self, seen: Seen, session: Session | None) -> None:
         if session is not None:
