@@ -169,7 +169,9 @@ class Run:
                     self._cut_off(
                         (self._read(self._state) or state)["over"] or ("stopped" if going else "lost"), reaped
                     )
-            return self.result()
+            result = self.result()
+            # Who removes the run may be at it: without a plan, nothing would look like all.
+            return result if os.path.exists(self._plan) else {}
 
     def result(self) -> dict[str, t.Any]:
         """What came of the points as far as it is written down. Raises NodeError."""

@@ -51,7 +51,8 @@ SPEC = {"replicas": 2}
 NOON = 1767268800  # 2026-01-01 12:00:00 UTC
 
 
-def found(owner="me@here", spec=SPEC, created="2026-01-01T11:57:00Z"):
+def found(owner="me@here", spec=None, created="2026-01-01T11:57:00Z"):
+    spec = SPEC if spec is None else spec
     annotations = ownership(owner, spec) if owner else None
     metadata = {"name": "gpufabric-default", "creationTimestamp": created, "annotations": annotations}
     return {"kind": "StatefulSet", "metadata": metadata, "spec": spec}
