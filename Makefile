@@ -9,7 +9,7 @@ NODES ?= 4
 COLLECTIVES ?= all_reduce
 KEEP ?=
 # What costs least comes first. Of what is joined by "/", make test runs one, another one at each commit.
-CHECKS ?= lint-ansible lint-yaml lint-python lint-changelog lint-shell docs build \
+CHECKS ?= lint-ansible lint-yaml lint-python lint-types lint-changelog lint-shell docs build \
   sanity sanity-nodes units units-nodes demo molecule integration kubernetes molecule-kubernetes/fuzz/demo-kubernetes
 # all, none, or 2/6: the second of six parts.
 SLOW ?= none
@@ -79,7 +79,7 @@ demo-kubernetes-down: install ## remove the cluster that "make demo-kubernetes K
 ## checks: each ends with 0 when it passed; a line "skipped: REASON" in the output says what it left out
 
 .PHONY: quick
-quick: install lint-yaml lint-python lint-changelog lint-shell units-quick ## what to run while working: linters, units on one Python
+quick: install lint-yaml lint-python lint-types lint-changelog lint-shell units-quick ## what to run while working: linters, units on one Python
 
 .PHONY: one
 one: install $(TREE) ## one test: make one T=tests/integration/test_free_port.py K=sshd
@@ -94,7 +94,7 @@ test-all: install ## all checks with all slow tests, before a release
 	@python scripts/test --slow all --minutes 240 $(foreach check,$(CHECKS),$(subst /, ,$(check)))
 
 .PHONY: lint
-lint: lint-ansible lint-yaml lint-python lint-changelog lint-shell ## all linters
+lint: lint-ansible lint-yaml lint-python lint-types lint-changelog lint-shell ## all linters
 
 .PHONY: lint-ansible
 lint-ansible: install ## ansible-lint, profile production
@@ -110,6 +110,10 @@ lint-python: install ## ruff: rules and format
 	ruff check .
 	ruff format --check .
 
+.PHONY: lint-types
+lint-types: install $(TREE) ## mypy over plugins
+	mypy
+
 .PHONY: lint-changelog
 lint-changelog: install ## antsibull-changelog
 	antsibull-changelog lint
@@ -117,7 +121,7 @@ lint-changelog: install ## antsibull-changelog
 .PHONY: lint-shell
 lint-shell: ## shellcheck
 	@if command -v shellcheck >/dev/null; then \
-	  awk 'FNR == 1 && /^#!.*bash/ { print FILENAME }' .ci/run containers/worker/* scripts/* tests/testbed/* | \
+	  awk 'FNR == 1 && /^#!.*bash/ { print FILENAME }' .ci/run containers/worker/* scripts/* tests/stand_in/nvidia-smi tests/testbed/* | \
 	    xargs -t shellcheck --external-sources; \
 	else \
 	  echo "skipped: shellcheck is not installed"; \
@@ -210,10 +214,8 @@ bench-isolation: install $(TREE) ## how many tests it takes to find bad machines
 ## upkeep
 
 .PHONY: lock
-lock: ## pin the newest versions of requirements-dev.txt in requirements.lock
-	@python3 -m venv --clear build/uv
-	@build/uv/bin/pip install --quiet uv
-	@build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command "make lock" \
+lock: install ## pin the newest versions of requirements-dev.txt, with the hashes of their files, in requirements.lock
+	@uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	  requirements-dev.txt --output-file requirements.lock
 
 .PHONY: clean
@@ -223,5 +225,6 @@ clean: ## remove build and .venv, and what tests that were killed left running
 	@du --summarize --human-readable --total /var/cache/gpufabric-* 2>/dev/null | sed '$$s/^/kept; make clean-caches removes them: /' || true
 
 .PHONY: clean-caches
-clean-caches: clean ## also remove what the tests have built outside this directory: clusters, versions of Open MPI, root directories
-	@scripts/as-root rm -rf /var/cache/gpufabric-openmpi /var/cache/gpufabric-testbed /var/cache/gpufabric-roots /var/cache/gpufabric-python /var/lib/gpufabric-testbed /run/gpufabric-tests
+clean-caches: ## also remove what the tests have built outside this directory: clusters, versions of Open MPI, nccl-tests, root directories
+	@scripts/as-root scripts/clean-caches
+	@$(MAKE) --no-print-directory clean

@@ -275,11 +275,13 @@ def read(path: str) -> str:
 
 
 def write(path: str, data: bytes) -> None:
-    """Write a file that only this user may read; never through a link."""
+    """Write a file that only this user may read, at once and never through a link: sshd may be reading the one before."""
+    temporary = f"{path}.{os.getpid()}"
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        os.unlink(temporary)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
+    os.replace(temporary, path)
 
 
 def find_program(name: str, package: str) -> str:
@@ -319,8 +321,8 @@ def make_private_directory(uid: int) -> str:
 def ensure_account(uid: int, gid: int, private: str) -> tuple[str, str]:
     """The name and the home directory of this user, whom ssh and sshd must find by the id.
 
-    Where it has no entry: one is added to /etc/passwd where the image lets the group write it, or shown by nss_wrapper.
-    So where a container engine made one up that nobody can log in by. Raises WorkerError.
+    If it has no entry, or one that a container engine made up and nobody can log in by, nss_wrapper shows one to this process and
+    those it starts. Raises WorkerError.
     """
     with contextlib.suppress(KeyError):
         entry = pwd.getpwuid(uid)
@@ -329,17 +331,11 @@ def ensure_account(uid: int, gid: int, private: str) -> tuple[str, str]:
     passwd = read("/etc/passwd")
     user = account_name(uid, passwd)
     line = f"{user}:x:{uid}:{gid}:{NAME}:{private}:/bin/sh\n"
-    if f"\n{line}" in passwd:
-        return user, private
-    if os.access("/etc/passwd", os.W_OK):
-        with open("/etc/passwd", "a", encoding="utf-8") as file:
-            file.write(line if passwd.endswith("\n") else f"\n{line}")
-        return user, private
     libraries = [path for pattern in NSS_WRAPPER for path in glob.glob(pattern)]
     if not libraries:
         raise WorkerError(
-            f"the user id {uid} has no entry in /etc/passwd, and ssh and sshd need one: build the image with"
-            " /etc/passwd writable by group 0 (chmod g+w), or with the package libnss-wrapper"
+            f"the user id {uid} has no entry in /etc/passwd, and ssh and sshd need one: install libnss-wrapper in the image"
+            " (the Containerfile does)"
         )
     path = os.path.join(private, "passwd")
     write(path, f"{line}{passwd}".encode(errors="surrogateescape"))

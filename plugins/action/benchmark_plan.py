@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_nodes, plan_benchmark
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    check_free,
+    check_nodes,
+    plan_benchmark,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import points_table, with_sweep
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
 
@@ -17,11 +21,13 @@ class ActionModule(PlanAction):
     ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
         "nodes": {"type": "dict", "required": True},
         "peers": {"type": "list", "elements": "dict"},
+        "refusals": {"type": "dict", "default": {}},
     }
 
     def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """The plan. Raises GpufabricError."""
         settings = with_sweep(without_prefix(variables, "nccl_benchmark_"))
         nodes, peers = arguments["nodes"], arguments["peers"]
+        check_free(arguments["refusals"])
         plan = check_nodes(nodes, settings) if peers is None else plan_benchmark(nodes, peers, settings)
         return {**plan, "settings": settings, "points_table": points_table(settings["sweep_points"])}

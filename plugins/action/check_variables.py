@@ -39,12 +39,28 @@ def check_ignored(
                 raise OptionError(name, variables[host][name], allowed)
 
 
+def check_together(hosts: t.Sequence[str], batch: t.Container[str], serial: t.Sequence[t.Any], strategy: str) -> None:
+    """Raise OptionError if there are no hosts, or if a play does not run its tasks on all of them at the same time.
+
+    ``batch``: those that it runs on now. ``serial`` and ``strategy``: its keywords.
+    """
+    if not hosts:
+        raise OptionError("gpufabric_hosts", list(hosts), "at least one host of the play")
+    if strategy.endswith(("free", "host_pinned")):
+        allowed = "linear, since roles of gpufabric.nccl need what a task returned on all hosts: strategy: ansible.builtin.linear in the play"
+        raise OptionError("strategy", strategy, allowed)
+    if any(serial) and any(host not in batch for host in hosts):
+        given = serial[0] if len(serial) == 1 else list(serial)
+        raise OptionError("serial", given, "a play without it: workers are connected and measured together")
+
+
 class ActionModule(VariablesAction):
     """Checks the variables of several roles at once."""
 
     ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
         "roles": {"type": "list", "elements": "str", "default": []},
         "playbook": {"type": "bool", "default": False},
+        "hosts": {"type": "list", "elements": "str"},
     }
 
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -57,6 +73,9 @@ class ActionModule(VariablesAction):
         if arguments["playbook"]:
             known = {**self._task.get_play().get_vars(), **load_extra_vars(self._loader)}
             check_ignored(known, self._task_vars["groups"]["all"], self._task_vars["hostvars"])
+        if arguments["hosts"] is not None:
+            play = self._task.get_play()
+            check_together(arguments["hosts"], self._task_vars["ansible_play_batch"], play.serial, play.strategy)
         return {}
 
     def _check_shared(self, values: t.Mapping[str, t.Any]) -> None:

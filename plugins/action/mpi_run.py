@@ -8,6 +8,7 @@ import contextlib
 import gzip
 import os
 import signal
+import tempfile
 import threading
 import time
 import traceback
@@ -35,7 +36,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress impor
     read_command,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import descendants, read_processes
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RUN_ID_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
@@ -92,6 +93,8 @@ class ActionModule(ActionBase):
         """Start the run; what the module returned, with what came of the points where it waits for that."""
         # The module's and so that of the runner that it forks: by it all that belongs to a run is found.
         mark = {RUN_ID_VARIABLE: self._options["run_id"]}
+        if self._task.args.get("run_dir"):
+            mark[RUN_DIR_VARIABLE] = self._task.args["run_dir"]
         self._task.environment = [*(self._task.environment or []), mark]
         with _interruptible():
             try:
@@ -256,9 +259,10 @@ class ActionModule(ActionBase):
     def _fetch(self, source: str, target: str) -> None:
         """Bring a compressed file here, part by part, so that no call is long. Raises OSError, EOFError and _LauncherLost."""
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        part = f"{target}.part"
+        # For this user alone, since programs may print tokens; under no name that others could have put a link at.
+        descriptor, part = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".gpufabric-")
         try:
-            with open(part, "wb") as file:
+            with open(descriptor, "wb") as file:
                 more = True
                 while more:
                     block, more = self._ask(read_command(source, file.tell()), parse_part)

@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import (
     API_VERSION,
     is_idle,
+    job_results,
     last_launcher,
     progress,
 )
@@ -28,6 +29,7 @@ _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "start_timeout": {"type": "float", "default": 600},
     "timeout": {"type": "float", "default": 3600},
     "interval": {"type": "float", "default": 2},
+    "plan": {"type": "dict"},
 }
 
 
@@ -58,7 +60,7 @@ class ActionModule(ClusterAction):
                 break
             time.sleep(arguments["interval"])
         launcher = last_launcher(pods)
-        return {
+        observed: dict[str, t.Any] = {
             "changed": False,
             "job": job,
             "pods": pods,
@@ -68,6 +70,8 @@ class ActionModule(ClusterAction):
             "given_up": given_up,
             "waited": round(waited, 3),
         }
+        plan = arguments["plan"]
+        return observed if plan is None else {**observed, "results": job_results(plan, observed)}
 
     def _look(self, name: str) -> tuple[t.Mapping[str, t.Any] | None, list[t.Mapping[str, t.Any]]]:
         jobs = self.ask("MPIJob", api_version=API_VERSION, name=name)

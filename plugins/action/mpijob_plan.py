@@ -8,8 +8,9 @@ import secrets
 import string
 import typing as t
 
+import yaml
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import plan_job
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import job_to_follow, plan_job
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import object_name
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import owner_of_run
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
@@ -20,7 +21,10 @@ _LETTERS = string.ascii_lowercase + string.digits
 class ActionModule(PlanAction):
     """Plans the job for the role mpijob."""
 
-    ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {"name": {"type": "str", "default": ""}}
+    ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
+        "name": {"type": "str", "default": ""},
+        "found": {"type": "list", "elements": "dict", "default": []},
+    }
 
     def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """The plan. Raises GpufabricError."""
@@ -55,4 +59,39 @@ class ActionModule(PlanAction):
             path.name: path.read_text(encoding="utf-8")
             for path in (roles / "mpijob/files/mpijob-pod", roles / "nccl_benchmark/files/cpu_perf.py")
         }
-        return {**plan_job(run_id, settings, files), "settings": settings}
+        plan = plan_job(run_id, settings, files)
+        followed = job_to_follow(arguments["found"], plan["objects"][-1])
+        if followed:
+            settings["name"] = followed
+            plan = plan_job(run_id, settings, files)
+        objects = [item for item in (plan["policy"], *plan["objects"]) if item]
+        return {**plan, "settings": settings, "followed": followed, "manifest": manifest_of(objects)}
+
+
+def manifest_of(objects: list[dict[str, t.Any]]) -> str:
+    """Objects as the text of one YAML file."""
+    text = yaml.dump_all(_plain(objects), Dumper=_Dumper, explicit_start=True, sort_keys=False, width=120)
+    return f"# A benchmark of gpufabric.nccl. Its result is in the log of the launcher's pod.\n{text}"
+
+
+def _plain(value: t.Any) -> t.Any:
+    """Without Ansible's own types of text and number, which YAML does not know."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, str) else value
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines as people write them; nothing as a reference to what stands above."""
+
+    def ignore_aliases(self, data: t.Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)

@@ -12,6 +12,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.loader import connection_loader
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
@@ -122,7 +123,7 @@ class ActionModule(ClusterAction):
         command = shlex.join([interpreter, "-c", ""])
         with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
             answers = dict(zip(connections, pool.map(lambda item: item.exec_command(command), connections.values())))
-        found: list[dict[str, t.Any]] = []
+        found: list[ProblemDict] = []
         for name, (status, _stdout, stderr) in answers.items():
             if status != 0:
                 told = _exec_problems(name, interpreter, status, stderr.decode(errors="replace").strip())
@@ -163,7 +164,7 @@ class ActionModule(ClusterAction):
 
     def _absent(
         self, pods: t.Sequence[t.Mapping[str, t.Any]], stateful_set: t.Mapping[str, t.Any] | None
-    ) -> list[dict[str, t.Any]]:
+    ) -> list[ProblemDict]:
         """Of pods that are named, or selected, and are not there."""
         namespace = self._arguments["namespace"]
         if not pods and stateful_set is None and self._has_no(namespace):
@@ -183,7 +184,7 @@ class ActionModule(ClusterAction):
             return False
 
 
-def _exec_problems(pod: str, interpreter: str, status: int, said: str) -> list[dict[str, t.Any]]:
+def _exec_problems(pod: str, interpreter: str, status: int, said: str) -> list[ProblemDict]:
     """Why a program does not run in a pod."""
     if status in _NOT_THERE:
         return [problem("interpreter-missing", pod, said, program=interpreter).as_dict()]

@@ -28,6 +28,43 @@ options:
     type: path
 """
 
+    # Of modules that start or remove a run.
+    CLAIM = r"""
+options:
+  claim:
+    description:
+      - Who starts or removes the run, as the filter P(gpufabric.nccl.run_claim#filter) says it. The roles of the collection set it.
+      - The run is then refused to another owner while it is in use, with the problem C(run-taken), and to a second play of the same owner
+        while the first one is running, with C(run-in-use). An owner may always remove his own run.
+      - A run is in use while its play is running, if that runs on the same controller, while it has processes on the node, and ten
+        minutes after it has last written something there.
+      - Without it, nobody is refused.
+    type: dict
+    version_added: 0.2.0
+    suboptions:
+      owner:
+        description: The owner, such as C(USER@HOST).
+        type: str
+        required: true
+      controller:
+        description: The controller; empty if plays cannot be told apart there.
+        type: str
+        required: true
+      play:
+        description: The play on that controller.
+        type: str
+        required: true
+      live:
+        description: All plays that are running on that controller.
+        type: list
+        elements: str
+        required: true
+      take_over:
+        description: Whether a run that would be refused is ended, removed and started anew.
+        type: bool
+        default: false
+"""
+
     # Of modules that choose one of the node's addresses.
     ADDRESS = r"""
 options:

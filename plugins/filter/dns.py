@@ -6,17 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.dns import dns_report, pod_addresses
-
-
-def dns_problems(
-    failure: dict[str, t.Any],
-    lookups: dict[str, t.Any],
-    namespace: str = "default",
-    cluster_domain: str = "cluster.local",
-) -> dict[str, t.Any]:
-    """Why names of pods do not resolve."""
-    return dns_report(failure, lookups, namespace, cluster_domain)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.dns import pod_addresses
 
 
 class FilterModule:
@@ -24,4 +14,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """By name."""
-        return {"dns_problems": dns_problems, "pod_addresses": pod_addresses}
+        return {"pod_addresses": pod_addresses}

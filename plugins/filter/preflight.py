@@ -11,11 +11,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.renderin
     problems_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.summary import (
-    diagnosed_hosts,
-    explained_refusals,
-    lost_problems,
-    preflight_hosts,
-    refusing_hosts,
     ssh_endpoints,
 )
 
@@ -26,12 +21,7 @@ class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """By name."""
         return {
-            "diagnosed_hosts": diagnosed_hosts,
-            "explained_refusals": explained_refusals,
-            "lost_problems": lost_problems,
-            "preflight_hosts": preflight_hosts,
             "problems_markdown": problems_markdown,
             "problems_text": problems_text,
-            "refusing_hosts": refusing_hosts,
             "ssh_endpoints": ssh_endpoints,
         }

@@ -4,21 +4,20 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import results_object
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results import baseline, sweep_analysis, tables
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 
 
-def results_table(documents: t.Any) -> str:
+def results_table(documents: t.Any, named_only: t.Sequence[str] = ()) -> str:
     """The documents as text for a terminal."""
     documents = _checked("results_table", documents)
     sweep = sweep_analysis.swept(documents)
-    return clean(tables.results_table(documents, sweep_analysis.sweep_table(sweep) if sweep else ""))
+    return clean(tables.results_table(documents, sweep_analysis.sweep_table(sweep) if sweep else "", named_only))
 
 
 def results_markdown(documents: t.Any) -> str:
@@ -28,19 +27,12 @@ def results_markdown(documents: t.Any) -> str:
     return clean(tables.results_markdown(documents, sweep_analysis.sweep_markdown(sweep) if sweep else ""))
 
 
-def results_json(documents: t.Any) -> str:
-    """The documents as the JSON text of one file."""
-    documents = _checked("results_json", documents)
-    sweep = sweep_analysis.swept(documents)
-    return json.dumps({**results_object(documents), **({"sweep": sweep} if sweep else {})}, indent=2) + "\n"
-
-
 def compare_results(before: t.Any, after: t.Any) -> dict[str, t.Any]:
     """Two lists of documents, measurement by measurement."""
     return baseline.compare_results(_checked("compare_results", before), _checked("compare_results", after))
 
 
-def _checked(name: str, documents: t.Any) -> list[dict[str, t.Any]]:
+def _checked(name: str, documents: t.Any) -> list[ResultDocument]:
     try:
         return tables.check_documents(documents)
     except GpufabricError as error:
@@ -54,7 +46,6 @@ class FilterModule:
         """The filters by name."""
         return {
             "compare_results": compare_results,
-            "results_json": results_json,
             "results_markdown": results_markdown,
             "results_table": results_table,
         }

@@ -7,21 +7,16 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import run_taken, selector
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import lost_pods, missing_permissions
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import missing_permissions
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import owner_of_run
-
-
-def lost(joined: list[dict[str, t.Any]], pods: list[dict[str, t.Any]]) -> dict[str, t.Any]:
-    """The pods that are not any more as they were, and what to tell of them."""
-    problems = lost_pods(joined, pods)
-    return {"names": [problem.host for problem in problems], "problems": [problem.as_dict() for problem in problems]}
 
 
 def taken(
     found: list[dict[str, t.Any]], run_id: str, owner: str | None = None, wanted: dict[str, t.Any] | None = None
-) -> list[dict[str, t.Any]]:
+) -> list[ProblemDict]:
     """Why a play must not touch objects of a run."""
     try:
         problems = run_taken(run_id, owner_of_run(owner), found, wanted)
@@ -37,7 +32,6 @@ class FilterModule:
         """By name."""
         return {
             "missing_permissions": missing_permissions,
-            "lost_pods": lost,
             "run_selector": selector,
             "run_taken": taken,
         }

@@ -9,7 +9,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
+import reprlib
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
@@ -17,9 +19,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_nume
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import inert
 
 _LONGEST_VALUE = 80
+_LONGEST_TEXT = 1 << 16
 _MOST_ITEMS = 4096
 
-#: What a value may be: a Kind, a dict of shapes by key, or a list of one shape.
+#: What a value may be: a Kind, a dict of shapes by key, or a list of one shape; or one of the classes below.
 Shape = t.Union["Kind", t.Mapping[str, t.Any], t.List[t.Any]]
 
 
@@ -38,6 +41,21 @@ class Maybe:
     shape: Shape
 
 
+@dataclasses.dataclass(frozen=True)
+class Optional:
+    """Of a key of a dict: it may be missing."""
+
+    shape: t.Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Each:
+    """A dict with any keys of a kind, and values of one shape."""
+
+    key: Kind
+    shape: t.Any
+
+
 def text(pattern: str, allowed: str) -> Kind:
     """Texts that a pattern matches as a whole."""
     compiled = re.compile(rf"(?:{pattern})\Z")
@@ -49,11 +67,27 @@ def _is_plain(value: t.Any) -> bool:
 
 
 def _is_address_with_prefix(value: t.Any) -> bool:
-    address, slash, prefix = str(value).partition("/")
-    return isinstance(value, str) and bool(slash) and is_numeric(address) and re.match(r"\d{1,3}\Z", prefix) is not None
+    address, slash, prefix = value.partition("/") if isinstance(value, str) else ("", "", "")
+    return bool(slash) and is_numeric(address) and re.match(r"\d{1,3}\Z", prefix) is not None
 
 
-NUMBER = Kind(lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0, "a whole number")
+def _is_integer(value: t.Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 64
+
+
+def _is_finite(value: t.Any) -> bool:
+    return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+INTEGER = Kind(_is_integer, "an integer of at most 64 bits")
+NUMBER = Kind(lambda value: _is_integer(value) and value >= 0, "a whole number")
+PORT = Kind(lambda value: _is_integer(value) and 0 <= value <= 65535, "a port, 0 to 65535")
+FINITE = Kind(_is_finite, "a finite number")
+BOOLEAN = Kind(lambda value: isinstance(value, bool), "true or false")
+#: What a program printed, for people to read.
+TEXT = Kind(
+    lambda value: isinstance(value, str) and len(value) <= _LONGEST_TEXT, f"text of at most {_LONGEST_TEXT} characters"
+)
 PLAIN = Kind(_is_plain, "printable text of at most 1024 characters without braces")
 PATH = Kind(
     lambda value: _is_plain(value) and value.startswith("/"), "an absolute path of printable characters without braces"
@@ -71,9 +105,20 @@ ADDRESS_WITH_PREFIX = Kind(_is_address_with_prefix, "an address with its prefix 
 
 def refuse(host: str, field: str, value: t.Any, allowed: str) -> NodeError:
     """The error for a value that a host returned."""
-    shown = repr(value)
+    shown = _shown(value)
     shown = shown if len(shown) <= _LONGEST_VALUE else f"{shown[:_LONGEST_VALUE]}…"
     return NodeError(f"{host} returned {field}: {inert(shown)}, which is not allowed; allowed: {allowed}")
+
+
+def _shown(value: t.Any) -> str:
+    """The beginning of a value, however large and deep it is."""
+    if isinstance(value, str):
+        return repr(value[: _LONGEST_VALUE + 1])
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        # Python shows no integer of thousands of digits.
+        return "a number of thousands of digits"
 
 
 def check_answer(host: str, field: str, value: t.Any, shape: t.Any) -> t.Any:
@@ -88,9 +133,19 @@ def check_answer(host: str, field: str, value: t.Any, shape: t.Any) -> t.Any:
         if not isinstance(value, (list, tuple)) or len(value) > _MOST_ITEMS:
             raise refuse(host, field, value, f"a list of at most {_MOST_ITEMS} items")
         return [check_answer(host, f"{field}[{index}]", item, shape[0]) for index, item in enumerate(value)]
+    if isinstance(shape, Each):
+        if not isinstance(value, t.Mapping) or len(value) > _MOST_ITEMS:
+            raise refuse(host, field, value, f"a dictionary of at most {_MOST_ITEMS} items")
+        for name in value:
+            check_answer(host, f"a key of {field}", name, shape.key)
+        return {name: check_answer(host, f"{field}.{name}", inner, shape.shape) for name, inner in value.items()}
     if not isinstance(value, t.Mapping):
         raise refuse(host, field, value, f"a dictionary with {', '.join(shape)}")
-    missing = [name for name in shape if name not in value]
+    missing = [name for name, inner in shape.items() if name not in value and not isinstance(inner, Optional)]
     if missing:
-        raise refuse(host, field, sorted(map(str, value)), f"a dictionary with {', '.join(missing)}")
-    return {name: check_answer(host, f"{field}.{name}", value[name], inner) for name, inner in shape.items()}
+        raise refuse(host, field, list(value)[:_MOST_ITEMS], f"a dictionary with {', '.join(missing)}")
+    return {
+        name: check_answer(host, f"{field}.{name}", value[name], inner.shape if isinstance(inner, Optional) else inner)
+        for name, inner in shape.items()
+        if name in value
+    }

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 
 
 def read_text(path: str) -> str | None:
@@ -50,6 +51,27 @@ def write_text(path: str, text: str, mode: int = 0o600) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise NodeError(f"cannot write {path}: {error.strerror}") from error
+
+
+def check_destination(option: str, path: str) -> None:
+    """Raise OptionError if no file can be written there: ``path`` is the value of ``option``."""
+    if os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise OptionError(option, path, "a path in a folder that exists")
+
+
+def replace_text(option: str, path: str, text: str, *, check_mode: bool) -> dict[str, t.Any]:
+    """Write a file that is for everybody to read; ``changed`` and ``diff`` of a module, empty if it holds the text already.
+
+    ``option``, ``path`` as in check_destination. Raises GpufabricError.
+    """
+    check_destination(option, path)
+    before = read_text(path)
+    if before == text:
+        return {}
+    if not check_mode:
+        write_text(os.path.abspath(path), text, mode=0o644)
+    diff = {"before": before or "", "after": text, "before_header": path, "after_header": path}
+    return {"changed": True, "diff": diff}
 
 
 def remove(path: str) -> bool:

@@ -45,6 +45,9 @@ def read_value(name: str, spec: Spec, value: t.Any) -> t.Any:
 
 
 def _text(name: str, _spec: Spec, value: t.Any) -> str:
+    if isinstance(value, bool):
+        # As YAML and JSON write it, for options that have these among other choices.
+        return str(value).lower()
     if isinstance(value, (str, int, float)):
         return str(value)
     raise OptionError(name, value, "a text")

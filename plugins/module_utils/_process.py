@@ -110,14 +110,14 @@ def send_signal(identity: Identity, number: int) -> None:
         descriptor = None
         # Python 3.9 and Linux 5.3.
         with contextlib.suppress(AttributeError, OSError):
-            descriptor = os.pidfd_open(pid)
+            descriptor = os.pidfd_open(pid)  # type: ignore[attr-defined]
             stack.callback(os.close, descriptor)
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             if parse_start(file.read()) != start:
                 return
         if descriptor is not None:
             try:
-                signal.pidfd_send_signal(descriptor, number)
+                signal.pidfd_send_signal(descriptor, number)  # type: ignore[attr-defined]
                 return
             except ProcessLookupError:
                 return
@@ -127,8 +127,12 @@ def send_signal(identity: Identity, number: int) -> None:
         os.kill(pid, number)
 
 
-def stamped(processes: t.Mapping[int, Process], name: str, *values: str) -> set[int]:
-    """This user's processes that carry ``name`` with one of the values in their environment.
+#: Whether a process is meant, by its environment in the form of /proc/PID/environ.
+Selector = t.Callable[[bytes], bool]
+
+
+def stamped(processes: t.Mapping[int, Process], is_meant: Selector) -> set[int]:
+    """This user's processes that are known by their environment.
 
     But for the caller and its ancestors, and for those of containers on this machine: these are nodes of their own, whose runs
     may have the same name.
@@ -144,7 +148,7 @@ def stamped(processes: t.Mapping[int, Process], name: str, *values: str) -> set[
             if os.readlink(f"/proc/{pid}/ns/pid") != container:
                 continue
             with open(f"/proc/{pid}/environ", "rb") as file:
-                if has_variable(file.read(), name, *values):
+                if is_meant(file.read()):
                     found.add(pid)
     return found
 
@@ -170,8 +174,8 @@ def end(select: t.Callable[[], set[Identity]], grace: float = 3.0) -> None:
     raise NodeError(f"processes that do not end: {', '.join(str(pid) for pid, _start in sorted(select()))}")
 
 
-def end_started(pid: int | None, name: str, *values: str, grace: float = 3.0) -> None:
-    """End a process and all that hangs on it, and all that carries ``name`` with one of the values.
+def end_started(pid: int | None, is_meant: Selector, grace: float = 3.0) -> None:
+    """End a process and all that hangs on it, and all that is known by its environment.
 
     ``pid`` None: the latter only.
 
@@ -182,7 +186,7 @@ def end_started(pid: int | None, name: str, *values: str, grace: float = 3.0) ->
 
     def select() -> set[Identity]:
         processes = read_processes()
-        return (tree & identities(processes, processes)) | identities(processes, stamped(processes, name, *values))
+        return (tree & identities(processes, processes)) | identities(processes, stamped(processes, is_meant))
 
     end(select, grace)
 
@@ -303,7 +307,8 @@ def run(
                 with contextlib.suppress(BrokenPipeError), process.stdin:
                     process.stdin.write(text.encode())
             deadline = time.monotonic() + timeout
-            output = _read_all([process.stdout.fileno(), process.stderr.fileno()], deadline, most)
+            pipes = [pipe.fileno() for pipe in (process.stdout, process.stderr) if pipe]
+            output = _read_all(pipes, deadline, most)
             process.wait(max(deadline - time.monotonic(), 0))
         except (TimeoutError, subprocess.TimeoutExpired):
             raise DidNotEnd(f"{argv[0]} did not end within {timeout:g} s") from None

@@ -23,9 +23,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     remove_empty_directories,
     write_text,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Selector, has_variable
 
-#: Stamped into the environment of everything that a run starts, so that it can be found and ended.
+#: Stamped into the environment of everything that a run starts, so that it can be found and ended. The directory tells two runs of
+#: one name apart; without it, the process belongs to the run in the default one.
 RUN_ID_VARIABLE = "GPUFABRIC_RUN_ID"
+RUN_DIR_VARIABLE = "GPUFABRIC_RUN_DIR"
 
 #: Of every module that touches the run.
 RUN_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
@@ -117,7 +120,7 @@ class RunDir:
         if not os.path.exists(self.mark):
             self._check_places()
             try:
-                write_text(self.mark, json.dumps({"run_id": self.run_id}) + "\n")
+                self.write_mark({})
             except NodeError:
                 # Without a mark, nobody would remove it.
                 remove_empty_directories(self.path)
@@ -125,9 +128,29 @@ class RunDir:
         for path in subdirectories:
             self._make(os.makedirs, path)
 
+    def marks(self) -> dict[str, str]:
+        """The variables that all processes of the run on this node have."""
+        return {RUN_ID_VARIABLE: self.run_id, RUN_DIR_VARIABLE: self.path}
+
+    def started_with(self, name: str, *values: str) -> Selector:
+        """Whether a process of the run in this directory carries ``name`` with one of the values in its environment."""
+        return lambda environ: has_variable(environ, name, *values) and self._is_named_by(environ)
+
+    def read_mark(self) -> dict[str, t.Any]:
+        """What the mark says: ``run_id``, and ``owner``, ``controller``, ``play`` and ``started`` if they are known."""
+        with contextlib.suppress(ValueError, NodeError):
+            mark = json.loads(read_text(self.mark) or "")
+            if isinstance(mark, dict):
+                return mark
+        return {}
+
+    def write_mark(self, values: t.Mapping[str, t.Any]) -> None:
+        """Write the mark of the run, with these values beside its name. Raises NodeError."""
+        write_text(self.mark, json.dumps({"run_id": self.run_id, **values}) + "\n")
+
     def holds_run(self) -> bool:
         """Whether what is in the directory's places is the run's: no other makes anything in the default one. Raises NodeError."""
-        return self._marked_by() == self.run_id or (self.is_default and os.path.lexists(self.path))
+        return self.read_mark().get("run_id") == self.run_id or (self.is_default and os.path.lexists(self.path))
 
     def siblings(self) -> list[str]:
         """Directories beside this one where other runs of this user may be, but for those that another user may write."""
@@ -192,16 +215,18 @@ class RunDir:
         except OSError as error:
             raise NodeError(f"run_dir: cannot make {path}: {error.strerror}") from error
 
-    def _marked_by(self) -> str | None:
-        """The run id in the mark; None where there is none."""
-        with contextlib.suppress(ValueError, AttributeError):
-            return json.loads(read_text(self.mark) or "").get("run_id")
-        return None
+    def _is_named_by(self, environ: bytes) -> bool:
+        start = f"{RUN_DIR_VARIABLE}=".encode()
+        path = next((os.fsdecode(word[len(start) :]) for word in environ.split(b"\0") if word.startswith(start)), None)
+        if path is None:
+            return self.is_default
+        # A path may lead through a link.
+        return path == self.path or os.path.realpath(os.path.expanduser(path)) == os.path.realpath(self.path)
 
     def _check_places(self) -> None:
         if self.is_default or self.holds_run():
             return
-        other = self._marked_by()
+        other = self.read_mark().get("run_id")
         there = [os.path.basename(path) for path in self.places if os.path.lexists(path)]
         if other or there:
             what = f"belongs to the run {other}" if other else f"has {', '.join(there)} already, which no run made"

@@ -43,6 +43,18 @@ def listing(items: t.Iterable[str], most: int = 8) -> str:
     return ", ".join(items[:most]) + (f" and {len(items) - most} more" if len(items) > most else "")
 
 
+def ago(seconds: float) -> str:
+    """How long ago something was, in its largest whole unit: ``3 minutes ago``."""
+    seconds = max(0, int(seconds))
+    unit, size = next(
+        (unit, size)
+        for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+        if seconds >= size or size == 1
+    )
+    count = seconds // size
+    return f"{count} {unit}{'' if count == 1 else 's'} ago"
+
+
 def clean(text: str) -> str:
     """Text from a machine as it may be shown: each character that controls a terminal, reorders text or that XML forbids is
     replaced by U+FFFD. A carriage return before a line break is left out.

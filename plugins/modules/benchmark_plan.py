@@ -28,10 +28,14 @@ options:
     required: true
   peers:
     description:
-      - The workers, as P(gpufabric.nccl.peers#filter) lists them.
+      - The workers, as M(gpufabric.nccl.collect_peers) lists them.
       - Without them, the plan only says whether the workers can run anything together.
     type: list
     elements: dict
+  refusals:
+    description: What M(gpufabric.nccl.mpi_node_info) returned as C(problems), by worker. If there are any, the plan fails with them.
+    type: dict
+    default: {}
 seealso:
   - module: gpufabric.nccl.mpi_node_info
   - module: gpufabric.nccl.mpi_run

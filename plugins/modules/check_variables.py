@@ -34,6 +34,12 @@ options:
         Ansible knows no variable of a host there, and would ignore it.
     type: bool
     default: false
+  hosts:
+    description:
+      - Hosts that a role needs at the same time. Fails if there are none, or if the play runs them one after the other (C(serial)) or each
+        on its own (C(strategy=free)).
+    type: list
+    elements: str
 seealso:
   - module: ansible.builtin.validate_argument_spec
 """

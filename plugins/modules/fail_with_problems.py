@@ -10,8 +10,8 @@ module: fail_with_problems
 short_description: Fail with problems, as text for people and as data for programs
 version_added: 0.2.0
 description:
-  - Fails with a message that says which host, what is wrong and what to do. The evidence and the places of the logs follow.
-  - The result holds the problems, so that a C(rescue) can act on them.
+  - Shows which host, what is wrong and what to do, then the evidence and the places of the logs, and fails.
+  - A C(rescue) gets the problems by the filter P(gpufabric.nccl.failure_details#filter).
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -23,7 +23,7 @@ options:
     description: The problems, as modules and roles of this collection return them.
     type: list
     elements: dict
-    required: true
+    default: []
     suboptions:
       id:
         description: Id of the problem in the catalogue.
@@ -38,17 +38,35 @@ options:
         description: The host that has it, if there is one.
         type: str
       cause:
-        description: What is wrong.
+        description: What is wrong. By default the catalogue's words for the O(problems[].id).
         type: str
-        required: true
       cure:
-        description: What to do.
+        description: What to do. By default the catalogue's words for the O(problems[].id).
         type: str
-        required: true
       evidence:
         description: The output or value that shows it.
         type: str
         default: ""
+      facts:
+        description: What the catalogue's words may use, such as the name of what is missing.
+        type: dict
+        default: {}
+  result:
+    description:
+      - The result of a task that failed, such as C(ansible_failed_result). Its problems come first, or those that its texts show.
+      - If there are none, its message is at the end.
+    type: dict
+  results:
+    description: What a play failed with, by host; empty for a host on which nothing failed. The problems of these results come first.
+    type: dict
+    default: {}
+  lost:
+    description:
+      - The problems of hosts that were lost during the play, as M(gpufabric.nccl.lost_pods) returns them. What
+        follows from them in O(results), such as an output that ends early, is left out.
+    type: list
+    elements: dict
+    default: []
   logs:
     description: Where to read more, such as paths of logs.
     type: list
@@ -62,6 +80,8 @@ seealso:
   - module: ansible.builtin.fail
   - plugin: gpufabric.nccl.problems_text
     plugin_type: filter
+  - plugin: gpufabric.nccl.failure_details
+    plugin_type: filter
 """
 
 EXAMPLES = r"""
@@ -70,30 +90,21 @@ EXAMPLES = r"""
     problems: "{{ outcome.problems }}"
     logs: ["{{ report_dir }}/report.md"]
   when: not outcome.ok
+
+- name: Stop if there is no MPI Operator
+  gpufabric.nccl.fail_with_problems:
+    problems:
+      - id: operator-missing
+  when: "'MPIJob' not in cluster.apis['kubeflow.org/v2beta1'] | default({})"
 """
 
 RETURN = r"""
-problems:
-  description: The option O(problems).
-  returned: always
-  type: list
-  elements: dict
-  sample:
-    - id: daemon-missing
-      severity: error
-      host: g2
-      cause: The host has no orted in /usr/bin.
-      cure: Install the same Open MPI in the same place on all hosts, and set gpufabric_mpi_prefix to it.
-      evidence: /usr/bin/orted
-logs:
-  description: The option O(logs).
-  returned: always
-  type: list
-  elements: str
-  sample: []
-end:
-  description: The option O(end).
+msg:
+  description:
+    - The ids of the problems, or O(end) if there are neither problems nor logs.
+    - The result that Ansible shows has no more than that. The filter P(gpufabric.nccl.failure_details#filter) adds O(problems), O(logs) and
+      O(end) to C(ansible_failed_result).
   returned: always
   type: str
-  sample: "The verdict is fail: all_reduce."
+  sample: "daemon-missing: see above."
 """

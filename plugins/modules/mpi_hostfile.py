@@ -198,7 +198,7 @@ problems:
   description:
     - Problems of names that resolved late, did not resolve, or belong to another host, each with C(id), C(severity), C(host), C(cause),
       C(cure) and C(evidence). A name that resolved late is a warning.
-    - Each C(id) is described in C(docs/troubleshooting.md).
+    - Each C(id) is described in L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md).
   returned: success, and failure for that reason
   type: list
   elements: dict
@@ -270,7 +270,7 @@ def run(params: dict, check_mode: bool) -> dict:
     try:
         resolved, answer = resolve_hosts(hosts, resolver, params["rewrite_fqdn"], domain, control, expected)
     except UnresolvedNames as error:
-        error.details["evidence"] = evidence(params["src"])
+        error.details = {**error.details, "evidence": evidence(params["src"])}
         raise
     before = read_text(path)
     after = render_hostfile((address if params["numeric"] else name, host.slots) for host, name, address in resolved)
@@ -304,9 +304,9 @@ def control_network(subnet: str | None, interface: str | None) -> ControlNetwork
 def evidence(src: str | None) -> dict[str, str]:
     """The texts that tell why names do not resolve, by path."""
     found = {}
-    for path in (src, "/etc/resolv.conf", "/etc/hosts"):
+    for path in (*([src] if src else []), "/etc/resolv.conf", "/etc/hosts"):
         try:
-            text = read_text(path) if path else None
+            text = read_text(path)
         except NodeError as error:
             text = str(error)
         if text is not None:

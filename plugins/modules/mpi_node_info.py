@@ -17,6 +17,8 @@ author:
 extends_documentation_fragment:
   - gpufabric.nccl.attributes
   - gpufabric.nccl.attributes.read_only
+  - gpufabric.nccl.run
+  - gpufabric.nccl.run.claim
 options:
   control_interface:
     description: Name of the interface of the control network. It must exist and have one IPv4 address.
@@ -120,28 +122,46 @@ node:
       type: list
       elements: str
       sample: [mlx5_0, mlx5_1]
+problems:
+  description:
+    - Why a play must not start the run O(run_id) here, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
+    - Empty without O(claim), or if the run is free.
+  returned: success
+  type: list
+  elements: dict
+  version_added: 0.2.0
+  sample: []
 """
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import read_node
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
+
+#: What the facts are read by.
+NODE_ARGUMENT_SPEC = {
+    "control_interface": {"type": "str"},
+    "data_interface": {"type": "str"},
+    "data_subnet": {"type": "str"},
+    "mpi_prefix": {"type": "path"},
+    "benchmark_dir": {"type": "path"},
+}
 
 
 def run(params: dict, check_mode: bool) -> dict:
     """What the module returns. Raises GpufabricError."""
-    return {"node": read_node(**params)}
+    run_dir = RunDir(params["run_id"], params["run_dir"])
+    claim = params["claim"]
+    refusal = None if claim is None or claim["take_over"] else Ownership(run_dir, claim).refusal()
+    facts = {name: params[name] for name in NODE_ARGUMENT_SPEC}
+    return {"node": read_node(**facts), "problems": [refusal.as_dict()] if refusal else []}
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={
-            "control_interface": {"type": "str"},
-            "data_interface": {"type": "str"},
-            "data_subnet": {"type": "str"},
-            "mpi_prefix": {"type": "path"},
-            "benchmark_dir": {"type": "path"},
-        },
+        argument_spec={**RUN_ARGUMENT_SPEC, **CLAIM_ARGUMENT_SPEC, **NODE_ARGUMENT_SPEC},
         mutually_exclusive=[("data_interface", "data_subnet")],
         supports_check_mode=True,
     )

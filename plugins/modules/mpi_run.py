@@ -160,7 +160,7 @@ options:
     type: float
     default: 3600
     version_added: 0.2.0
-  limit_time:
+  time_limit:
     description:
       - How long the run as a whole may take, in seconds. After that no further point is started. The remaining points are V(not_run),
         which is no failure, and the next call continues with them.
@@ -177,7 +177,7 @@ options:
   resume:
     description:
       - Whether to keep the finished points of an earlier run of the same O(run_id), and not run them again, if
-        that run was stopped, ended itself, reached O(limit_time), or lost its process on the launcher.
+        that run was stopped, ended itself, reached O(time_limit), or lost its process on the launcher.
       - A point is kept if its command line, the environment that its ranks get, its ranks, O(files) and the hosts are the same.
       - If the earlier run has come to its end, all points run again.
     type: bool
@@ -185,7 +185,7 @@ options:
     version_added: 0.2.0
   fetch_dest:
     description:
-      - Directory on the controller for the output of all points, in one compressed file, C(output.tar.gz).
+      - Directory on the controller for the output of all points, in one compressed file, C(output.tar.gz), for its user alone.
       - If the output cannot be fetched, the task warns. The files stay on the launcher.
       - Used with O(state=finished).
     type: path
@@ -272,7 +272,7 @@ points:
     status:
       description:
         - V(finished), V(failed) (the program or mpirun failed, or hosts or ranks were missing) or V(timeout).
-        - V(stopped) if it was ended, or if its result was lost. V(not_run) for the points after it, and for those that O(limit_time) left
+        - V(stopped) if it was ended, or if its result was lost. V(not_run) for the points after it, and for those that O(time_limit) left
           out.
         - V(started) with O(state=started), and V(planned) in check mode.
       type: str
@@ -334,7 +334,7 @@ complete:
   type: bool
   sample: true
 limited:
-  description: Whether O(limit_time) was reached before all points had started.
+  description: Whether O(time_limit) was reached before all points had started.
   returned: as RV(points)
   type: bool
   sample: false
@@ -380,10 +380,9 @@ runner:
 
 import os
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import ARGUMENT_SPEC, describe, make_plan
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import QuietModule, run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import go_through
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
@@ -423,7 +422,7 @@ def start(params: dict, files: Run, run_dir: RunDir, check_mode: bool) -> dict:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = QuietModule(
         argument_spec=ARGUMENT_SPEC,
         required_if=[("state", "finished", ["points"]), ("state", "started", ["points"])],
         supports_check_mode=True,

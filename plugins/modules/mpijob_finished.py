@@ -46,9 +46,11 @@ options:
     description: How long to wait between two polls, in seconds.
     type: float
     default: 2
+  plan:
+    description: What M(gpufabric.nccl.mpijob_plan) returned. By default RV(results) is not returned.
+    type: dict
 seealso:
-  - plugin: gpufabric.nccl.mpijob_results
-    plugin_type: filter
+  - module: gpufabric.nccl.mpijob_plan
 """
 
 EXAMPLES = r"""
@@ -89,6 +91,12 @@ launcher_log:
   returned: success
   type: str
   sample: "gpufabric-mpijob: stage names"
+results:
+  description: A result document of each point that was planned, also of one that was not run, with the problems that explain it.
+  returned: success, with O(plan)
+  type: list
+  elements: dict
+  sample: []
 given_up:
   description: Whether the time was over before the job was finished.
   returned: success

@@ -26,10 +26,13 @@ options:
     description: Name of the job, such as that of one to follow. By default what the variables of the role say.
     type: str
     default: ""
+  found:
+    description: The jobs of the run that the cluster has. If one of them goes on and has the same settings, the plan is that of this job.
+    type: list
+    elements: dict
+    default: []
 seealso:
   - module: gpufabric.nccl.mpijob_finished
-  - plugin: gpufabric.nccl.mpijob_manifest
-    plugin_type: filter
 """
 
 EXAMPLES = r"""
@@ -45,6 +48,16 @@ objects:
   type: list
   elements: dict
   sample: []
+manifest:
+  description: The objects as the text of one YAML file.
+  returned: success
+  type: str
+  sample: "# A benchmark of gpufabric.nccl."
+followed:
+  description: Name of the job of O(found) that the plan is of, empty if there is none.
+  returned: success
+  type: str
+  sample: ""
 name:
   description: Name of the job.
   returned: success

@@ -49,7 +49,7 @@ options:
   results:
     description:
       - Result documents, as RV(results) of an earlier task or C(results) of a C(results.json), to judge by O(thresholds), O(baseline)
-        and O(assertions), or to save in a baseline.
+        and O(assertions).
       - With an empty list, the module only checks the rules and writes nothing. This finds a mistake in them before a long run.
     type: list
     elements: dict
@@ -212,7 +212,7 @@ options:
         type: float
         default: 10
   baseline:
-    description: Statistics of earlier runs, in a file that is readable in C(git diff).
+    description: Statistics of earlier runs to compare the results with, as M(gpufabric.nccl.nccl_baseline) saves them.
     type: dict
     version_added: 0.2.0
     suboptions:
@@ -220,19 +220,8 @@ options:
         description: The file, on the host.
         type: path
       document:
-        description: Its content instead, to compare with.
+        description: Its content instead.
         type: dict
-      mode:
-        description:
-          - V(compare) compares the results with the baseline. V(save) makes a baseline of the tests that neither failed nor are incomplete.
-        type: str
-        choices: [compare, save]
-        default: compare
-      add:
-        description:
-          - Whether V(save) keeps the runs in the file and adds those of the results. A run that is in the file is not added again.
-        type: bool
-        default: true
       tolerance_percent:
         description:
           - How much slower than the baseline is good enough, in percent, unless its noise is larger. The default is V(2).
@@ -263,6 +252,7 @@ options:
     choices: [fail, incomplete, unchecked]
     default: []
 seealso:
+  - module: gpufabric.nccl.nccl_baseline
   - module: gpufabric.nccl.display_text
   - plugin: gpufabric.nccl.results_table
     plugin_type: filter
@@ -311,13 +301,6 @@ EXAMPLES = r"""
         msg: not all GPUs took part
     fail_on: [fail, incomplete, unchecked]
 
-- name: Add the run to a baseline
-  gpufabric.nccl.nccl_result:
-    src: /var/tmp/all_reduce.log
-    baseline:
-      path: /var/lib/gpufabric/baseline.json
-      mode: save
-
 - name: Check the rules before a long run
   gpufabric.nccl.nccl_result:
     results: []
@@ -339,6 +322,9 @@ result:
     - In C(rows), C(out_of_place) or C(in_place) is V(null) if it was not measured, such as with C(-O), and C(wrong) is V(null) if values were
       not checked. Versions before 2.13 print the greatest difference, C(error), instead of the number of wrong values. With C(-C) there is
       C(cpu_time_us) instead of C(time_us). C(extra) of a row, C(out_of_place) or C(in_place) holds further columns by their printed names.
+    - C(algbw) and C(busbw) are worked out from the time if that is more exact than the two decimals that are printed. If a printed one differs
+      by more than rounding, it stays, and C(computed) has the other. A number that was printed as C(nan) or C(inf) is V(null); it is in
+      C(no_numbers), and is an error.
     - C(lost_rows) is the number of rows that could not be put together. C(json_output) is the file to which nccl-tests wrote its JSON.
   returned: when the output could be read
   type: dict
@@ -418,18 +404,11 @@ verdicts:
         over 16 ranks on 2 hosts)"
 baseline:
   description:
-    - The baseline that was saved or used for the comparison, with C(schema) (V(gpufabric.nccl/baseline/v1)), C(runs) and
-      C(measurements).
-  returned: when O(baseline) is given and there is one
+    - The baseline that the results were compared with, with C(schema) (V(gpufabric.nccl/baseline/v1)), C(runs) and C(measurements).
+  returned: when O(baseline) is given
   type: dict
   version_added: 0.2.0
   sample: {}
-baseline_summary:
-  description: The number of runs in the saved baseline, and of tests that were left out, in words.
-  returned: when O(baseline.mode=save)
-  type: str
-  version_added: 0.2.0
-  sample: all_reduce 3 runs
 problems:
   description: The problems of all tests, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
   returned: when the output could be read
@@ -440,27 +419,19 @@ problems:
 
 import io
 import json
-import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, replace_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     parse_file,
     parse_results,
     results_object,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import (
-    NOTHING_KEPT,
-    baseline_text,
-    check_baseline,
-    is_kept,
-    make_baseline,
-    read_baseline,
-    saved_text,
-)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import check_baseline, read_baseline
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import REFERENCE_NAMES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import (
@@ -477,27 +448,12 @@ except ImportError:
     jmespath = None
 
 
-def documents_of(path: str) -> list[dict[str, t.Any]]:
+def documents_of(path: str) -> list[ResultDocument]:
     """The documents of a file. Raises GpufabricError."""
     try:
         return parse_file(path)
     except OSError as error:
         raise OptionError("src", path, f"a file on this host that can be read ({error.strerror})") from error
-
-
-def check_dest(option: str, dest: str) -> None:
-    """Raises OptionError where no file can be written."""
-    if os.path.isdir(dest) or not os.path.isdir(os.path.dirname(os.path.abspath(dest))):
-        raise OptionError(option, dest, "a path in a folder that exists")
-
-
-def pending_write(option: str, dest: str, text: str) -> dict[str, str] | None:
-    """The difference that writing makes; None where the file holds the text. Raises GpufabricError."""
-    check_dest(option, dest)
-    before = read_text(dest)
-    if before == text:
-        return None
-    return {"before": before or "", "after": text, "before_header": dest, "after_header": dest}
 
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
@@ -546,13 +502,10 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
         "options": {
             "path": {"type": "path"},
             "document": {"type": "dict"},
-            "mode": {"type": "str", "choices": ["compare", "save"], "default": "compare"},
-            "add": {"type": "bool", "default": True},
             "tolerance_percent": {"type": "float"},
         },
         "mutually_exclusive": [("path", "document")],
         "required_one_of": [("path", "document")],
-        "required_if": [("mode", "save", ["path"])],
     },
     "assertions": {
         "type": "list",
@@ -581,25 +534,19 @@ def judge_of(params: t.Mapping[str, t.Any], baseline: dict[str, t.Any] | None) -
     )
 
 
-def earlier_baseline(baseline: t.Mapping[str, t.Any], needed: bool) -> dict[str, t.Any] | None:
-    """The baseline that there is; None where there is none and none is needed. Raises GpufabricError."""
-    if baseline["document"] is not None:
-        return check_baseline(baseline["document"], "baseline.document")
-    text = read_text(baseline["path"])
-    if text is None and needed:
-        raise OptionError("baseline.path", baseline["path"], "a file on this host, such as mode=save makes")
-    return None if text is None else read_baseline(text, "baseline.path")
+def baseline_of(given: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
+    """The baseline to compare with. Raises GpufabricError."""
+    if given is None:
+        return None
+    if given["document"] is not None:
+        return check_baseline(given["document"], "baseline.document")
+    text = read_text(given["path"])
+    if text is None:
+        raise OptionError("baseline.path", given["path"], "a file on this host, such as nccl_baseline makes")
+    return read_baseline(text, "baseline.path")
 
 
-def new_baseline(
-    path: str, earlier: dict[str, t.Any] | None, documents: list[dict[str, t.Any]]
-) -> dict[str, t.Any] | None:
-    """The baseline with the documents; None where none of them is to be kept. Raises GpufabricError."""
-    check_dest("baseline.path", path)
-    return make_baseline(documents, earlier) if any(map(is_kept, documents)) else None
-
-
-def documents_from(params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+def documents_from(params: t.Mapping[str, t.Any]) -> list[ResultDocument]:
     """What is to be judged. Raises GpufabricError."""
     if params["results"] is not None:
         return check_documents(params["results"])
@@ -618,10 +565,8 @@ class BadVerdict(GpufabricError):
 
 def run(params: dict[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """Read and judge; what the module returns. Raises GpufabricError."""
-    baseline = params["baseline"]
-    saves = baseline is not None and baseline["mode"] == "save"
-    earlier = earlier_baseline(baseline, needed=not saves) if baseline and (baseline["add"] or not saves) else None
-    judge = judge_of(params, None if saves else earlier)
+    baseline = baseline_of(params["baseline"])
+    judge = judge_of(params, baseline)
     documents = documents_from(params)
     if judge:
         documents = [judge.judge(document) for document in documents]
@@ -632,38 +577,19 @@ def run(params: dict[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
         "results": documents,
         "verdict": outcome["verdict"],
         "problems": [problem for document in documents for problem in document["problems"]],
-        **({"baseline": earlier} if earlier else {}),
+        **({"baseline": baseline} if baseline else {}),
     }
     if judge:
         result["verdicts"] = [
             {"test": number, **entry} for number, document in enumerate(documents, 1) for entry in document["verdicts"]
         ]
-    files = {}
     if params["dest"] is not None and documents:
-        files["dest"] = (params["dest"], json.dumps(outcome, indent=2) + "\n")
-    saved = new_baseline(baseline["path"], earlier, documents) if saves else None
-    if saved:
-        files["baseline.path"] = (baseline["path"], baseline_text(saved))
-        result.update(baseline=saved, baseline_summary=saved_text(saved, documents))
-    elif saves and documents:
-        result["warnings"] = [f"{baseline['path']} is left as it was: {NOTHING_KEPT}"]
-    result.update(write_files(files, check_mode))
+        text = json.dumps(outcome, indent=2) + "\n"
+        result.update(replace_text("dest", params["dest"], text, check_mode=check_mode))
     bad = sorted({document["verdict"] for document in documents} & set(params["fail_on"]))
     if bad:
         raise BadVerdict(bad, result)
     return result
-
-
-def write_files(files: t.Mapping[str, tuple[str, str]], check_mode: bool) -> dict[str, t.Any]:
-    """Write texts, each as path and text by its option, where they differ; ``changed`` and ``diff``. Raises GpufabricError."""
-    diffs = {path: (text, pending_write(option, path, text)) for option, (path, text) in files.items()}
-    for path, (text, diff) in diffs.items():
-        if diff is not None and not check_mode:
-            write_text(os.path.abspath(path), text, mode=0o644)
-    differences = [diff for _text, diff in diffs.values() if diff is not None]
-    if not differences:
-        return {}
-    return {"changed": True, "diff": differences if len(differences) > 1 else differences[0]}
 
 
 def main() -> None:

@@ -16,12 +16,14 @@ description:
     that M(gpufabric.nccl.sshd_instance) made for a UID without one, and sshd's own directory if it was made for the run.
   - Does in one execution what C(state=absent) of M(gpufabric.nccl.sshd_instance), M(gpufabric.nccl.ssh_mesh) and
     M(gpufabric.nccl.mpi_run) do together.
+  - Refuses to end a run that another owner is using, if O(claim) says who asks.
   - Does not touch other runs, nor files of other owners in the run's directory.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
   - gpufabric.nccl.attributes
   - gpufabric.nccl.run
+  - gpufabric.nccl.run.claim
 attributes:
   check_mode:
     support: full
@@ -70,12 +72,14 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 
 
 def run(params: dict, check_mode: bool) -> dict:
     """Remove what the run left; what the module returns. Raises GpufabricError."""
     run_dir = RunDir(params["run_id"], params["run_dir"])
+    Ownership(run_dir, params["claim"]).check(removes=True)
     cleanup = Cleanup(run_dir)
     leftovers = cleanup.plan()
     if leftovers and not check_mode:
@@ -91,9 +95,8 @@ def run(params: dict, check_mode: bool) -> dict:
 
 def main() -> None:
     """Run the module."""
-    run_module(
-        AnsibleModule(argument_spec=RUN_ARGUMENT_SPEC, supports_check_mode=True), run, NODE_CATALOGUE.problems_in
-    )
+    spec = {**RUN_ARGUMENT_SPEC, **CLAIM_ARGUMENT_SPEC}
+    run_module(AnsibleModule(argument_spec=spec, supports_check_mode=True), run, NODE_CATALOGUE.problems_in)
 
 
 if __name__ == "__main__":

@@ -16,14 +16,18 @@ description:
     another. The instance counts as running only when the port presents the instance's own host key.
   - Works as root and as an ordinary user. Under an ordinary user, only that user can log in.
   - Works in containers of OpenShift and others, whose UID has no entry in C(/etc/passwd), or one with a shell that runs nothing. The run
-    adds an entry C(gpufabric-UID) to C(/etc/passwd) if the user may write that file, else by C(libnss_wrapper) if the image has it.
+    shows programs an entry C(gpufabric-UID) by C(libnss_wrapper). If the image lacks that, and the user may write C(/etc/passwd), it adds
+    the entry there.
     O(state=absent) removes it.
   - Makes private keys on the node, which never leave it.
+  - If the login shell of the user reads the syntax of neither sh nor csh, such as fish, sessions give their commands to C(/bin/sh).
+    All sessions have C(LC_MESSAGES=C), since what shells print is read.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
   - gpufabric.nccl.attributes
   - gpufabric.nccl.run
+  - gpufabric.nccl.run.claim
   - gpufabric.nccl.run.address
 attributes:
   check_mode:
@@ -184,7 +188,7 @@ sshd_version:
 problems:
   description:
     - Why it does not run, if the cause is known, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
-    - Each C(id) is described in C(docs/troubleshooting.md).
+    - Each C(id) is described in L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md).
   returned: failure
   type: list
   elements: dict
@@ -200,11 +204,11 @@ problems:
 
 import os
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import QuietModule, run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import ADDRESS_ARGUMENT_SPEC, own_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import FORWARDED_ENVIRONMENT
@@ -224,6 +228,7 @@ def settings_of(params: dict, account: Account) -> SshdSettings:
     return SshdSettings(
         address=own_address(params["address"], params["interface"], params["subnet"]),
         user=account.name,
+        shell=account.shell,
         port=params["port"],
         accept_env=tuple(params["accept_env"]),
         host_key_types=tuple(params["host_key_types"]),
@@ -238,21 +243,28 @@ def run(params: dict, check_mode: bool) -> dict:
     """Bring the sshd to its state; what the module returns. Raises GpufabricError."""
     os.umask(0o077)
     run_dir = RunDir(params["run_id"], params["run_dir"])
+    ownership = Ownership(run_dir, params["claim"])
+    if params["state"] in ("stopped", "absent"):
+        ownership.check(removes=True)
+        sshd = Sshd(run_dir, Account(run_dir), params["sshd_path"])
+        return {"run_dir": run_dir.path, **have_ended(sshd, params["state"] == "absent", check_mode)}
+    settings_of(params, Account(run_dir))
+    replaced = ownership.replace(check_mode)
+    # What was replaced may have made the account.
     account = Account(run_dir)
     sshd = Sshd(run_dir, account, params["sshd_path"])
-    if params["state"] in ("started", "restarted"):
-        restart = params["state"] == "restarted"
-        result = have_running(sshd, settings_of(params, account), restart, params["timeout"], check_mode)
-    else:
-        result = have_ended(sshd, params["state"] == "absent", check_mode)
+    restart = params["state"] == "restarted"
+    settings = settings_of(params, account)
+    result = have_running(sshd, settings, restart or replaced, params["timeout"], check_mode, ownership.take)
     return {"run_dir": run_dir.path, **result}
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = QuietModule(
         argument_spec={
             **RUN_ARGUMENT_SPEC,
+            **CLAIM_ARGUMENT_SPEC,
             **ADDRESS_ARGUMENT_SPEC,
             "state": {"type": "str", "choices": ["started", "stopped", "restarted", "absent"], "default": "started"},
             "port": {"type": "int", "default": 0},

@@ -11,6 +11,7 @@ short_description: Find out why the private sshd of a run refused a login
 version_added: 0.2.0
 description:
   - Reads the log of the sshd that M(gpufabric.nccl.sshd_instance) runs, and returns why sshd refused the last connection.
+  - Also finds keys that have expired, by the clock of the node, which sshd does not log.
   - The client sees little of this. Only the log shows that an account is locked, that PAM refuses it, or that host keys are missing.
 author:
   - gpufabric contributors (@gpufabric)
@@ -35,11 +36,17 @@ path:
   returned: success
   type: str
   sample: /run/gpufabric/default/sshd/sshd.log
+lines:
+  description: The last lines of the log about the last connection, ten at most.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Connection from 10.0.0.11 port 51844 on 10.0.0.12 port 48231", "User root not allowed because account is locked"]
 problems:
   description:
     - Why the last connection was refused, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
     - Empty if it was not refused, if the log does not show why, or if there is no log.
-    - Each C(id) is described in C(docs/troubleshooting.md).
+    - Each C(id) is described in L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md).
   returned: success
   type: list
   elements: dict
@@ -52,19 +59,36 @@ problems:
       evidence: "sshd.log:9: User root not allowed because account is locked"
 """
 
+import datetime
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import (
+    NODE_CATALOGUE,
+    known_cause,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import expired_since
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import causes_in, last_connection, log_path
+
+_LINES = 10
 
 
 def run(params: dict, check_mode: bool) -> dict:
     """What the module returns. Raises GpufabricError."""
-    path = log_path(RunDir(params["run_id"], params["run_dir"]))
-    problems = causes_in(last_connection(read_text(path) or ""))
-    return {"path": path, "problems": [problem.as_dict() for problem in problems]}
+    run_dir = RunDir(params["run_id"], params["run_dir"])
+    path = log_path(run_dir)
+    log = last_connection(read_text(path) or "")
+    problems = causes_in(log)
+    now = datetime.datetime.now()
+    expired = expired_since(read_text(run_dir.authorized_keys) or "", now.date())
+    if expired and not problems:
+        # sshd says so to nobody.
+        found = known_cause("ssh-keys-expired", day=f"{expired:%Y-%m-%d}", now=f"{now:%Y-%m-%d %H:%M}")
+        problems = list(found.problems)
+    lines = [line for line in log.splitlines() if line.strip()][-_LINES:]
+    return {"path": path, "lines": lines, "problems": [problem.as_dict() for problem in problems]}
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.isolatio
     verdict,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    check_free,
     check_nodes,
     complete_results,
     plan_benchmark,
@@ -33,8 +34,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.causes_s
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import add_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import counted
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import bus_factor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 
 Entry = t.Mapping[str, t.Any]
@@ -62,6 +63,7 @@ def check(infos: Results, settings: Entry) -> dict[str, t.Any]:
 
     ``infos``: what mpi_node_info returned, by host. ``settings``: the role's, as text or numbers.
     """
+    check_free({host: info.get("problems") for host, info in infos.items() if "node" in info})
     nodes = _nodes(infos)
     _new_state(list(infos), settings, {})
     able = _renamed(check_nodes, nodes, _benchmark_settings(settings)) if nodes else {"node_env": {}}
@@ -240,7 +242,7 @@ def _benchmark_settings(settings: Entry) -> dict[str, t.Any]:
         **settings,
         "collectives": [settings["collective"]],
         "launcher": None,
-        "launcher_apart": False,
+        "dedicated_launcher": False,
         "ranks_per_node": None,
         "step_factor": 2,
     }
@@ -319,7 +321,7 @@ def _earlier(text: str) -> dict[str, t.Any]:
     return found if isinstance(found, dict) and found.get("schema") == SCHEMA else {}
 
 
-def _observation(run: Entry, result: Entry, launcher: str) -> tuple[dict[str, t.Any], dict[str, t.Any] | None]:
+def _observation(run: Entry, result: Entry, launcher: str) -> tuple[dict[str, t.Any], ResultDocument | None]:
     """What the planner is told of a group, and the result document where there is one."""
     entry: dict[str, t.Any] = {"nodes": run["nodes"], "value": None, "reason": None, "unreachable": []}
     if "points" not in result:
@@ -328,7 +330,7 @@ def _observation(run: Entry, result: Entry, launcher: str) -> tuple[dict[str, t.
     plan = {"points": run["points"], "hosts": run["hosts"]}
     (document,) = complete_results(plan, result)
     errors = [problem for problem in document["problems"] if problem["severity"] == "error"]
-    values = [_value(row, document["collective"], document["rank_count"]) for row in document["rows"]]
+    values = [_value(row, document["rank_count"]) for row in document["rows"]]
     if document["verdict"] in ("pass", "unchecked") and any(values):
         return {**entry, "value": max(value for value in values if value)}, document
     # A host that all others cannot reach is one thing; where none can be reached, the launcher may be the reason.
@@ -342,13 +344,9 @@ def _observation(run: Entry, result: Entry, launcher: str) -> tuple[dict[str, t.
     return {**entry, "reason": reason, "unreachable": sorted(named)}, document
 
 
-def _value(row: Entry, collective: str, ranks: int) -> float | None:
-    """Bus bandwidth in GB/s, from the time: what is printed has two decimals. Of one rank, how much it gets done in the time, since its
-    bus bandwidth is 0 whatever it does.
-    """
-    time = (row["out_of_place"] or row["in_place"])["time_us"]
-    factor = bus_factor(collective, ranks) if ranks > 1 else 1.0
-    return row["size"] / time / 1e3 * factor if time else None
+def _value(row: Entry, ranks: int) -> float | None:
+    """Bus bandwidth in GB/s; of one rank algbw, since its bus bandwidth is 0 whatever it does."""
+    return (row["out_of_place"] or row["in_place"])["busbw" if ranks > 1 else "algbw"]
 
 
 def _worth(document: Entry) -> tuple[int, float]:

@@ -15,13 +15,12 @@ import typing as t
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible.release import __version__
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_values
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, listing
 
 try:
     from ansible.errors import AnsibleValueOmittedError
@@ -31,23 +30,30 @@ except ImportError:
         """Not raised by older releases."""
 
 
-#: Older releases show the text of a failure as JSON only, in one line.
-_SHOWS_LINES = tuple(int(part) for part in __version__.split(".")[:2]) >= (2, 19)
-
-
 def failed(
-    problems: t.Sequence[t.Mapping[str, t.Any]], logs: t.Sequence[str], end: str, is_secret: bool
+    problems: t.Sequence[t.Mapping[str, t.Any]], logs: t.Sequence[str], end: str, is_secret: bool, note: str = ""
 ) -> dict[str, t.Any]:
-    """The result of an action that fails: one text for people, and what it is made of for whoever rescues the task.
+    """The result of an action that fails. The problems are shown once, for people to read; ``msg`` only names them.
 
-    ``end``: the last line. ``is_secret``: the task has ``no_log``.
+    Whoever rescues the task gets them by failure_details: Ansible shows a result on the screen, and once more as an error, but for its
+    ``invocation``. ``end``: the last line. ``is_secret``: the task has ``no_log``. ``note``: what else to do in the end.
     """
-    block = problems_text(problems, logs) if problems or logs else ""
-    text = clean("\n".join(part for part in (block, end.strip()) if part))
-    if not _SHOWS_LINES and not is_secret:
-        Display().display(text)
+    end = clean("\n".join(part for part in (end.strip(), note.strip()) if part))
     told = clean_values({"problems": problems, "logs": logs, "end": end})
-    return {"failed": True, "changed": False, "msg": text, **told}
+    result = {"failed": True, "changed": False, "invocation": {"module_args": told}}
+    if not problems and not logs and "\n" not in end:
+        return {**result, "msg": end}
+    if not is_secret:
+        block = problems_text(problems, logs) if problems or logs else ""
+        Display().display("\n".join(part for part in (block, end) if part))
+    names = listing(dict.fromkeys(str(problem["id"]) for problem in problems))
+    return {**result, "msg": f"{names or 'The reason'}: see above."}
+
+
+def note_of(action: ActionBase) -> str:
+    """What a playbook wants to be said wherever a play fails: its variable ``gpufabric_failure_note``."""
+    note = action._task_vars.get("gpufabric_failure_note")
+    return str(action._templar.template(note)) if note else ""
 
 
 class VariablesAction(ActionBase):
@@ -67,14 +73,19 @@ class VariablesAction(ActionBase):
             plan = self.act(arguments)
         except ProblemError as error:
             problems = [problem.as_dict() for problem in error.problems]
-            return {**result, **failed(problems, [], "", self._task.no_log)}
+            return {**result, **failed(problems, [], "", self._task.no_log, note_of(self))}
         except GpufabricError as error:
-            return {**result, **failed([], [], str(error), self._task.no_log)}
+            return {**result, **failed([], [], str(error), self._task.no_log, note_of(self))}
         return {**result, "changed": False, **plan}
 
     @abc.abstractmethod
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """What the action returns. Raises GpufabricError."""
+
+    def require_role(self) -> None:
+        """Raise AnsibleActionFail unless the task is one of a role."""
+        if self._task._role is None:
+            raise AnsibleActionFail(f"{self._task.action} works for a role, and can only be called by a task of it")
 
     def read_variables(self, role: pathlib.Path) -> dict[str, t.Any]:
         """The value of each variable of a role, as they are here. Raises OptionError."""
@@ -99,8 +110,7 @@ class PlanAction(VariablesAction):
 
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """What the action returns. Raises GpufabricError."""
-        if self._task._role is None:
-            raise AnsibleActionFail(f"{self._task.action} plans for a role, and can only be called by a task of it")
+        self.require_role()
         return self.plan(arguments, self.read_variables(self.role_path))
 
     @property

@@ -43,11 +43,14 @@ CONTROLLER_ACTIONS = {
     "ansible.builtin.set_stats",
     "ansible.builtin.validate_argument_spec",
     "gpufabric.nccl.benchmark_plan",
+    "gpufabric.nccl.benchmark_results",
     "gpufabric.nccl.check_variables",
+    "gpufabric.nccl.collect_peers",
     "gpufabric.nccl.display_text",
     "gpufabric.nccl.fail_with_problems",
     "gpufabric.nccl.isolation_step",
     "gpufabric.nccl.mpijob_plan",
+    "gpufabric.nccl.preflight_step",
     "gpufabric.nccl.worker_pods_plan",
 }
 
@@ -452,6 +455,16 @@ def openmpi4() -> dict[str, str]:
 def openmpi5() -> dict[str, str]:
     """Open MPI 5."""
     return installed_openmpi("5.0.11")
+
+
+@pytest.fixture(scope="session")
+def nccl_tests() -> pathlib.Path:
+    """The directory of the real nccl-tests, and of what they run on without a GPU: see tests/stand_in."""
+    done = subprocess.run([ROOT / "scripts" / "nccl-tests"], capture_output=True, text=True, timeout=840, check=False)
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        pytest.skip(f"nccl-tests cannot be built: {reason}")
+    return pathlib.Path(done.stdout.strip())
 
 
 @pytest.fixture(scope="session")

@@ -12,17 +12,41 @@ import re
 import shutil
 import sys
 
+import pytest
 from conftest import Player
 
 TEXT = (pathlib.Path(__file__).parents[1] / "unit" / "fixtures" / "alltoall_cpu.txt").read_text()
 
 
 def timed(factor: float) -> str:
-    """The output of a run whose times are a multiple of the fixture's; the bandwidths are left, which nothing looks at."""
+    """The output of a run whose times are a multiple of the fixture's; the bandwidths are left, which is a warning."""
     row = re.compile(r"^( +\d+ +\d+ +\w+ +\w+ +-?\d+ +)([0-9.]+)", re.MULTILINE)
     text, number = row.subn(lambda match: f"{match.group(1)}{float(match.group(2)) * factor:.2f}", TEXT)
     assert number > 1
     return text
+
+
+@pytest.mark.parametrize(
+    ("baseline", "message"),
+    [
+        (
+            {"path": "b.json", "mode": "sav"},
+            "value of mode must be one of: compare, save, got: sav found in report_baseline",
+        ),
+        ({"mode": "save"}, "mode is save but all of the following are missing: path"),
+        ({"path": "none.json"}, "none.json' is not allowed; allowed: a file on this host, such as nccl_baseline makes"),
+        (
+            {"path": "none/b.json", "mode": "save"},
+            "none/b.json' is not allowed; allowed: a path in a folder that exists",
+        ),
+    ],
+)
+def test_a_baseline_that_cannot_be_used_is_told_before_anything_is_done(tmp_path, baseline, message):
+    rules = {"ansible.builtin.include_role": {"name": "gpufabric.nccl.report", "tasks_from": "rules"}}
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": [rules], "vars": {"report_baseline": baseline}}
+    played = Player(tmp_path).playbook([play])
+    assert played.returncode == 2 and message in " ".join(played.output.split()), played.output
+    assert played.changed() == []
 
 
 def test_runs_are_judged_kept_and_compared(tmp_path):
@@ -32,16 +56,23 @@ def test_runs_are_judged_kept_and_compared(tmp_path):
         (tmp_path / f"{name}.log").write_text(timed(factor))
     baseline = {"path": str(tmp_path / "baseline.json")}
     tasks = [
-        {
-            "name": f"Keep {name}",
-            "gpufabric.nccl.nccl_result": {
-                "src": str(tmp_path / f"{name}.log"),
-                "dest": str(tmp_path / f"{name}.json"),
-                "baseline": {**baseline, "mode": "save"},
-            },
-        }
+        task
         # The last is one that is in it already.
         for name in ("run1", "run2", "run3", "run3")
+        for task in (
+            {
+                "name": f"Read {name}",
+                "gpufabric.nccl.nccl_result": {
+                    "src": str(tmp_path / f"{name}.log"),
+                    "dest": str(tmp_path / f"{name}.json"),
+                },
+                "register": "outcome",
+            },
+            {
+                "name": f"Keep {name}",
+                "gpufabric.nccl.nccl_baseline": {"results": "{{ outcome.results }}", **baseline},
+            },
+        )
     ]
     tasks += [
         {
@@ -51,7 +82,10 @@ def test_runs_are_judged_kept_and_compared(tmp_path):
                 "dest": str(tmp_path / "slow.json"),
                 "baseline": baseline,
                 "thresholds": {
-                    "rules": [{"limit": 0.001, "collective": ["alltoall"]}, {"baseline_percent": 1, "over": "each"}]
+                    "rules": [
+                        {"limit": 0.001, "collective": ["alltoall"]},
+                        {"baseline_percent": 1, "over": "each", "metric": "in_place.busbw"},
+                    ]
                 },
                 "assertions": [{"that": "rank_count == `0`", "msg": "there are ranks"}],
                 "fail_on": ["fail"],

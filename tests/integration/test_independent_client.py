@@ -112,6 +112,7 @@ def test_only_listed_variables_are_accepted(session):
     assert "UNLISTED" not in variables and "LD_LIBRARY_PATH" not in variables
     # By these, what a session started is found and ended.
     assert variables["GPUFABRIC_RUN_ID"] == variables["GPUFABRIC_SSHD"] == "client"
+    assert variables["GPUFABRIC_RUN_DIR"] == "/run/gpufabric/client"
 
 
 def test_nothing_but_commands(session):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import pathlib
+import socket
 import subprocess
 import typing as t
 
@@ -113,10 +115,109 @@ def test_obstacles_that_only_mpirun_would_meet(machines, faults, tmp_path):
     faults.fault("the login shell is tcsh, and the launcher's is bash", found, *shell, teller, beside=[firewall])
 
 
+def test_machines_that_are_set_up_in_ways_of_their_own(machines, faults, tmp_path):
+    """Names in place of addresses, IPv6 beside IPv4, a long host name, a data interface such as of a VLAN, and fish for all, which does
+    not read what mpirun writes, with settings of its own.
+    """
+    (library,) = pathlib.Path("/usr/lib").glob("*-linux-gnu/libnss_wrapper.so")
+    one, _two, three = machines.names
+    names = {node: f"{node}.fabric.example" for node in machines.names}
+    (tmp_path / "hosts").write_text("".join(f"{machines.addresses[node]} {name}\n" for node, name in names.items()))
+    inventory = str(tmp_path / "inventory.yml")
+    hosts = {node: {"ansible_host": name} for node, name in names.items()}
+    pathlib.Path(inventory).write_text(json.dumps({"all": {"hosts": hosts}}))
+    known = f"-o HostKeyAlias={{{{ {machines.addresses} [inventory_hostname] }}}}"
+    within = machines.within({"LD_PRELOAD": str(library), "NSS_WRAPPER_HOSTS": str(tmp_path / "hosts")})
+    long = "very-long-name-of-a-machine-in-the-second-row-of-a-data-centre"
+    rename = "ip link set {0} down; ip link set {0} name {1}; ip link set {1} up; "
+    make = {
+        node: f"{rename.format('net1', 'data-1.100')} ip -6 address add fd00:66::1{number}/64 dev eth0"
+        for number, node in enumerate(machines.names)
+    }
+    make[three] += f"; hostname {long}"
+    mend = {
+        node: f"ip -6 address del fd00:66::1{number}/64 dev eth0; {rename.format('data-1.100', 'net1')} hostname {node}"
+        for number, node in enumerate(machines.names)
+    }
+    config = "set -x LANG de_DE.UTF-8; set -x LC_ALL de_DE.UTF-8; umask 077; echo Guten Tag"
+    try:
+        for node in machines.names:
+            machines.shell(node, "usermod -s $(command -v fish) root")
+            machines.shell(node, f"mkdir -p /root/.config/fish; echo '{config}' > /root/.config/fish/config.fish")
+        with changed(machines, make, mend):
+            played = within.benchmark(
+                tmp_path,
+                "-i",
+                inventory,
+                ansible_ssh_extra_args=known,
+                gpufabric_data_interface="data-1.100",
+                preflight_level="full",
+            )
+    finally:
+        for node in machines.names:
+            machines.shell(node, "usermod -s /bin/bash root; rm -rf /root/.config/fish")
+    assert played.returncode == 0, played.output
+    assert ", PASS" in played.output
+    looked = played.result(action="gpufabric.nccl.mpi_preflight")
+    faults.healthy("three machines with fish, names, IPv6 and VLANs", looked["problems"], "mpi_preflight")
+    facts = {host["name"]: host["facts"] for host in looked["hosts"]}
+    assert facts[three]["hostname"] == long and len(facts[three]["interfaces"]["eth0"]["addresses"]) == 2
+    assert "data-1.100" in facts[one]["interfaces"] and facts[one]["shell"] == "/bin/sh"
+    # This machine does not know the names otherwise.
+    with pytest.raises(socket.gaierror):
+        socket.gethostbyname(names[one])
+
+
+@pytest.mark.slow
+def test_two_machines_with_one_address_of_the_data_network(machines, faults, tmp_path):
+    one, two, three = machines.names
+    address = {node: machines.addresses[node].replace("10.66.", "192.168.") for node in (two, three)}
+    swap = "ip address del {0}/24 dev net1; ip address add {1}/24 dev net1"
+    make = {three: swap.format(address[three], address[two])}
+    with changed(machines, make, {three: swap.format(address[two], address[three])}):
+        diagnosed = machines.playbook("gpufabric.nccl.diagnose", preflight_report_dir=str(tmp_path))
+    assert diagnosed.returncode == 2
+    found = json.loads((tmp_path / "diagnosis.json").read_text())["problems"]
+    for host, other in ((two, three), (three, two)):
+        faults.fault(
+            "two machines have one address on the data network",
+            found,
+            "address-shared",
+            host,
+            "the playbook diagnose",
+            beside=[("address-shared", other)],
+        )
+    # The first of the hosts has links that fail, and nothing wrong with it.
+    assert one not in {problem["host"] for problem in found}
+
+
+def test_tags_limits_and_plays_that_run_hosts_one_by_one(player, tmp_path):
+    """What of a playbook is left out is either not needed, or an error."""
+    inventory = tmp_path / "hosts.yml"
+    hosts = {"gpu-1": {"ansible_connection": "local"}, "gpu-2": {"ansible_connection": "local"}}
+    inventory.write_text(json.dumps({"all": {"hosts": hosts}}))
+    for playbook in ("bare_metal", "teardown"):
+        played = player.playbook(f"gpufabric.nccl.{playbook}", "-i", str(inventory), "--tags", "fast")
+        assert played.returncode == 2 and played.result()["msg"].startswith("--tags fast is not allowed: "), (
+            played.output
+        )
+    # These are checks of the controller, which is left out.
+    arguments = ["-i", str(inventory), "--limit", "gpu-1"]
+    played = player.playbook("gpufabric.nccl.teardown", *arguments, gpufabric_worker_pods=True)
+    assert played.returncode == 2 and played.result()["msg"].startswith("--limit gpu-1 is not allowed with ")
+    for keyword, value in (("serial", 1), ("strategy", "free")):
+        play = {"hosts": "all", "gather_facts": False, keyword: value, "roles": ["gpufabric.nccl.key_exchange"]}
+        played = player.playbook([play], "-i", str(inventory))
+        assert played.returncode == 2 and played.result()["msg"].startswith(f"{keyword}: {value!r} is not allowed; ")
+    inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": {"gpufabric_target": "gpu-1"}}}))
+    played = player.playbook("gpufabric.nccl.bare_metal", *arguments)
+    assert played.returncode == 2 and "gpufabric_target: 'gpu-1' is not allowed" in played.result()["msg"]
+
+
 def test_a_target_that_only_the_inventory_names(player, tmp_path):
     inventory = tmp_path / "hosts.yml"
     hosts = {"gpu-1": {"ansible_connection": "local"}, "web-1": {"ansible_connection": "local"}}
     inventory.write_text(json.dumps({"gpus": {"hosts": hosts, "vars": {"gpufabric_target": "gpu-1"}}}))
     played = player.playbook("gpufabric.nccl.teardown", "-i", str(inventory))
-    assert played.returncode == 2 and [record["status"] for record in played.records] == ["ok", "failed"]
+    assert played.returncode == 2 and [record["status"] for record in played.records] == ["ok", "ok", "failed"]
     assert played.result()["msg"].startswith("gpufabric_target: 'gpu-1' is not allowed; allowed: to set it with -e,")

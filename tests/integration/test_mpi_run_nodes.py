@@ -196,7 +196,7 @@ def test_a_run_that_lost_everything_but_its_files_is_taken_up(launch):
     assert launch.shell("g1", f"cat {count}").stdout.split() == ["1", "2", "2"]
     wait_for_the_last(launch)
     # It has come to its end, so this is another run, which has not the time for all.
-    again = launch.module("mpi_run", {**options, "limit_time": 0.1})
+    again = launch.module("mpi_run", {**options, "time_limit": 0.1})
     assert again["limited"] and not again["complete"] and not again["failed"]
     assert [point["status"] for point in again["points"]] == ["finished", "not_run", "not_run"]
 

@@ -197,7 +197,9 @@ def test_processes_that_use_several_gpus(machines, tmp_path):
         assert call.provider == "tcp"
     assert machines.calls()["g2"][0].devices == "-"
     (document,) = documents_of(tmp_path)
-    assert document["verdict"] == "pass" and document["problems"] == []
+    assert document["verdict"] == "pass"
+    # The bus bandwidth that the stand-in prints is that of its two processes.
+    assert {problem["id"] for problem in document["problems"]} <= {"bandwidth-differs"}
     assert collections.Counter(rank["host"] for rank in document["ranks"]) == {"g1": 2, "g2": 2}
 
 

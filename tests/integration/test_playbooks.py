@@ -10,6 +10,8 @@ import concurrent.futures
 import dataclasses
 import json
 import pathlib
+import re
+import shlex
 import subprocess
 import tarfile
 import typing as t
@@ -244,6 +246,19 @@ def test_check_mode_predicts_and_changes_nothing(pair, tmp_path):
         assert record["result"].get("changed") == done[record["host"], record["task"]], record
 
 
+def test_local_nodes_of_a_play_that_fails_stay_and_it_says_how_to_remove_them(player, group, tmp_path):
+    variables = {**group.variables, "local_nodes_count": 1, "nccl_benchmark_backend": "nccl"}
+    with one_at_a_time():
+        played = player.playbook("gpufabric.nccl.local", report_dir=str(tmp_path), **variables)
+    assert played.returncode == 2 and played.output.count("The host has too few GPUs: 0.") == 1, played.output
+    (command,) = re.findall(r"^The nodes stay. Remove them with: ansible-playbook (.+)$", played.output, re.MULTILINE)
+    assert left_on_this_machine(group.run_id)["containers"]
+    options, inventory, playbook, *rest = shlex.split(command)
+    removed = player.playbook(playbook, options, inventory, *rest)
+    assert removed.returncode == 0, removed.output
+    wait(lambda: not any(left_on_this_machine(group.run_id).values()), 30)
+
+
 MISSING = {
     "mpirun": ("mpirun", "mpi-unusable", "Install Open MPI 4 or 5 (Debian, Ubuntu: apt-get install openmpi-bin;"),
     "mpi4py": ("mpi4py*", "python-module-missing", "apt-get install python3-mpi4py python3-numpy"),
@@ -265,6 +280,7 @@ def test_missing_software_is_told_before_anything_is_changed(pair, tmp_path, nam
     (failed,) = [record for record in played.records if record["status"] == "failed"]
     title, cause, cure = failed["result"]["msg"].splitlines()
     assert title == "WHAT IS WRONG" and cause.startswith("  g2: ") and advice in cure
+    assert played.output.count(cause) == played.output.count(cure) == 1, played.output
     assert changes == []
     faults.fault(f"no {name} on one node", failed["result"]["problems"], identity, "g2", "nccl_benchmark")
 

@@ -285,6 +285,14 @@ RESOURCES: list[Fault] = [
         "prlimit --nofile=1024: --pid PID",
         "limits",
     ),
+    Fault(
+        "programs may have little address space",
+        "address-space-low",
+        "g8",
+        "prlimit --as=536870912: --pid PID",
+        "prlimit --as=unlimited: --pid PID",
+        "limits",
+    ),
 ]
 CLOCK = Fault("a clock is an hour off", "clock-off", "g1", severity="warning", stand_in="a Python that adds an hour")
 
@@ -319,6 +327,13 @@ REFUSED: list[Fault] = [
         "account-not-allowed",
         "g7",
         f"sed -i 's/^AllowUsers .*/AllowUsers nobody/' RUN/sshd/sshd_config; {AGAIN}",
+    ),
+    Fault(
+        "the clock has gone past the day on which the keys expire",
+        "ssh-keys-expired",
+        "g8",
+        'sed -i -E \'s/expiry-time="[0-9]+"/expiry-time="20260101"/\' RUN/sshd/authorized_keys',
+        stand_in="the day in authorized_keys is in the past, and the clock is right",
     ),
 ]
 
@@ -620,7 +635,7 @@ def test_the_reason_of_a_refusal_is_read_in_the_log_of_sshd(mesh, faults):
     told = played.result(action="ansible.builtin.set_fact")["ansible_facts"]["preflight_result"]
     record(faults, told["problems"], REFUSED, "the role preflight")
     assert {host["name"]: host["problems"] for host in told["hosts"]} == {
-        "g1": [], "g8": [], **{fault.node: [fault.problem] for fault in REFUSED}
+        "g1": [], **{fault.node: [fault.problem] for fault in REFUSED}
     }  # fmt: skip
     # The log of no other host is read.
     logs = played.result(action="gpufabric.nccl.sshd_log")["results"]

@@ -78,6 +78,37 @@ def test_a_run_is_ended_and_nothing_is_left_of_it(fresh_nodes):
     assert other["changed"]
 
 
+def test_runs_of_one_name_in_two_directories_do_not_meet(fresh_nodes):
+    nodes = fresh_nodes
+    directories = ["/run/gpufabric/twin", "/var/tmp/twin"]
+    nodes.shell("g1", f"printf '%s slots=1\\n' {' '.join(nodes.addresses.values())} > /tmp/hosts-of-run")
+    for number, directory in enumerate(directories):
+        connect(nodes, "twin", **({"gpufabric_run_dir": directory} if number else {}))
+        options = {"run_id": "twin", "hostfile": "/tmp/hosts-of-run", "points": [{"argv": ["sleep", f"60{number}"]}]}
+        started = nodes.module("mpi_run", {**options, "run_dir": directory, "state": "started"})
+        assert not started["failed"], started
+
+    def sleepers(directory):
+        look = (
+            f"grep -lz GPUFABRIC_RUN_DIR={directory} $(grep -lz {MARK.replace('ending', 'twin')} /proc/[0-9]*/environ)"
+        )
+        grep = f"for f in $({look}); do cat ${{f%environ}}comm; done"
+        return {node: nodes.shell(node, grep, check=False).stdout.split().count("sleep") for node in nodes.names}
+
+    wait(lambda: all(set(sleepers(directory).values()) == {1} for directory in directories))
+    # The end of the points reaches the other node, and so does that of the run.
+    stopped = nodes.module("mpi_run", {"run_id": "twin", "run_dir": directories[1], "state": "stopped"})
+    assert stopped["changed"], stopped
+    assert set(sleepers(directories[1]).values()) == {0} and set(sleepers(directories[0]).values()) == {1}
+    for node in nodes.names:
+        ended = nodes.module("run_cleanup", {"run_id": "twin", "run_dir": directories[1]}, hosts=node)
+        assert ended["removed"] == [directories[1]] and "sleep" not in ended["ended"], ended
+    assert set(sleepers(directories[0]).values()) == {1}
+    for node in nodes.names:
+        assert "sshd" in nodes.module("run_cleanup", {"run_id": "twin"}, hosts=node)["ended"]
+    assert set(sleepers(directories[0]).values()) == {0}
+
+
 def test_what_others_keep_in_the_directory_stays(nodes):
     before = nodes.state("g1")
     nodes.shell("g1", "mkdir -m 0700 /tmp/shared; touch /tmp/shared/of-others")
@@ -149,8 +180,20 @@ def passwd(nodes):
     assert {line for line in after ^ before if not line.startswith("file /etc/passwd -rw-r--r--")} == set()
 
 
+@pytest.fixture
+def without_library(breakable):
+    """A node without nss_wrapper."""
+    away = "mkdir /opt/away; dirname $(ls LIBRARY | head -1) > /opt/away/from; mv LIBRARY /opt/away".replace(
+        "LIBRARY", LIBRARY
+    )
+    breakable.shell("g1", away)
+    yield breakable
+    breakable.shell("g1", "folder=$(cat /opt/away/from); rm /opt/away/from; mv /opt/away/* $folder; rmdir /opt/away")
+
+
 @pytest.mark.slow
-def test_uid_gets_a_line_where_the_group_may_write_passwd(nodes, passwd):
+def test_uid_gets_a_line_in_passwd_where_the_group_may_write_it_and_the_library_is_missing(without_library, passwd):
+    nodes = without_library
     nodes.shell("g1", "chmod 0664 /etc/passwd")
     user, as_user, image = "12345:0", as_uid(nodes, "12345:0"), passwd()
     try:
@@ -179,8 +222,9 @@ def test_uid_gets_a_line_where_the_group_may_write_passwd(nodes, passwd):
 
 
 @pytest.mark.slow
-def test_uid_gets_an_account_by_nss_wrapper_where_passwd_is_not_writable(nodes, passwd):
-    user, as_user, image = "12345:12345", as_uid(nodes, "12345:12345"), passwd()
+def test_uid_gets_an_account_by_nss_wrapper_even_where_passwd_is_writable(nodes, passwd):
+    nodes.shell("g1", "chmod 0664 /etc/passwd")
+    user, as_user, image = "12345:0", as_uid(nodes, "12345:0"), passwd()
     try:
         (started,) = nodes.predicted([("sshd_instance", {"run_id": "wrapped"})], **as_user)
         assert started["user"] == "gpufabric-12345"
@@ -195,21 +239,13 @@ def test_uid_gets_an_account_by_nss_wrapper_where_passwd_is_not_writable(nodes, 
         nodes.module("run_cleanup", {"run_id": "wrapped"}, **as_user)
 
 
-def test_one_error_names_both_ways_where_there_is_neither(breakable):
-    away = "mkdir /opt/away; dirname $(ls LIBRARY | head -1) > /opt/away/from; mv LIBRARY /opt/away".replace(
-        "LIBRARY", LIBRARY
-    )
-    back = "folder=$(cat /opt/away/from); rm /opt/away/from; mv /opt/away/* $folder; rmdir /opt/away"
-    breakable.shell("g1", away)
-    try:
-        before = breakable.state("g1")
-        as_user = as_uid(breakable, "12345:0")
-        call = [("sshd_instance", {"run_id": "neither"})]
-        results = breakable.modules(call, "--check", **as_user) + breakable.modules(call, **as_user)
-        assert breakable.state("g1") == before
-    finally:
-        breakable.shell("g1", back)
+def test_one_error_says_what_to_install(without_library):
+    before = without_library.state("g1")
+    as_user = as_uid(without_library, "12345:0")
+    call = [("sshd_instance", {"run_id": "neither"})]
+    results = without_library.modules(call, "--check", **as_user) + without_library.modules(call, **as_user)
+    assert without_library.state("g1") == before
     assert len({result["msg"] for result in results}) == 1
     message = results[0]["msg"]
     assert "uid 12345 has no entry in /etc/passwd" in message and "\n" not in message
-    assert "RUN chmod g=u /etc/passwd" in message and "libnss_wrapper" in message
+    assert "libnss_wrapper" in message

@@ -14,7 +14,7 @@ import typing as t
 
 import pytest
 
-RULES = "gpufabric.nccl.report : Check what the results are to be held against"
+RULES = "gpufabric.nccl.report : Check the limits"
 
 
 def one_line(output: str) -> str:

@@ -12,6 +12,8 @@ import re
 import jinja2
 import pytest
 import yaml
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import log_path
 from packaging.specifiers import SpecifierSet
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -28,16 +30,26 @@ def test_action_group_names_every_module():
 
 
 def first_tasks(playbook):
-    """The tasks of a playbook's first play, or of that of the playbook that it imports first."""
-    first = read_yaml(f"playbooks/{playbook}")[0]
-    if "ansible.builtin.import_playbook" in first or "import_playbook" in first:
-        return first_tasks("bare_metal.yml") if "bare_metal" in str(first) else []
-    return first.get("pre_tasks") or first["tasks"]
+    """The tasks of a playbook's first play that does more than to assert something, or of the playbook that it imports first."""
+    for play in read_yaml(f"playbooks/{playbook}"):
+        if "ansible.builtin.import_playbook" in play or "import_playbook" in play:
+            return first_tasks("bare_metal.yml") if "bare_metal" in str(play) else []
+        tasks = play.get("pre_tasks") or play["tasks"]
+        if any("ansible.builtin.assert" not in task for task in tasks):
+            return tasks
+    return []
 
 
 @pytest.mark.parametrize("playbook", sorted(path.name for path in (ROOT / "playbooks").glob("*.yml")))
 def test_every_playbook_begins_with_the_version_of_ansible(playbook):
-    assert first_tasks(playbook)[0]["ansible.builtin.import_tasks"] == "tasks/ansible_version.yml"
+    assert first_tasks(playbook)[0]["ansible.builtin.import_tasks"] == "tasks/begin.yml"
+
+
+@pytest.mark.parametrize("playbook", ["bare_metal", "diagnose", "teardown"])
+def test_no_limit_leaves_out_these_checks(playbook):
+    """``--limit`` leaves out the plays of the controller."""
+    plays = [play for play in read_yaml(f"playbooks/{playbook}.yml") if play["hosts"] != "localhost"]
+    assert plays[0]["tasks"][0]["ansible.builtin.import_tasks"] == "tasks/begin.yml"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +60,7 @@ def test_every_playbook_begins_with_the_version_of_ansible(playbook):
     ],
 )
 def test_releases_of_ansible_where_a_worker_could_run_commands_are_refused(version, allowed):
-    (task,) = read_yaml("playbooks/tasks/ansible_version.yml")
+    task = read_yaml("playbooks/tasks/begin.yml")[0]
     major, minor, revision = map(int, version.split("."))
     facts = {"full": version, "major": major, "minor": minor, "revision": revision}
     condition = task["ansible.builtin.assert"]["that"]
@@ -60,6 +72,11 @@ def test_releases_of_ansible_where_a_worker_could_run_commands_are_refused(versi
 
 def test_tests_run_on_the_oldest_ansible():
     assert '"ansible-core==2.16.14"' in (ROOT / "scripts/oldest-ansible").read_text()
+
+
+def test_a_stopped_play_names_the_log_that_there_is():
+    stop = read_yaml("roles/preflight/tasks/main.yml")[-1]["gpufabric.nccl.fail_with_problems"]
+    assert log_path(RunDir("nightly", "/run/a")).replace("/run/a/", "'/", 1) + " on each worker'" in stop["logs"]
 
 
 def made_facts(value):
@@ -78,9 +95,45 @@ def test_no_fact_is_made_of_hostvars_by_an_expression():
     assert [(str(path), fact) for path, fact in facts if "hostvars" in str(fact)] == []
 
 
+def takes_variables(options):
+    """Whether one of a module's options takes environment variables with their values."""
+    return any(
+        (name in ("env", "environment") and option["type"] == "dict") or takes_variables(option.get("suboptions", {}))
+        for name, option in options.items()
+    )
+
+
+def test_values_of_variables_are_not_in_the_log_of_the_node():
+    """Ansible writes the arguments of each module to the node's system log, unless the module says otherwise."""
+    found = set()
+    for path in (ROOT / "plugins/modules").glob("*.py"):
+        text = path.read_text()
+        documentation = yaml.safe_load(re.search(r'^DOCUMENTATION = r"""(.*?)^"""', text, re.M | re.S).group(1))
+        # Actions of that name run on the controller, and write no log.
+        if takes_variables(documentation.get("options", {})) and re.search(r"^    module = ", text, re.M):
+            found.add(path.stem)
+            assert "module = QuietModule(" in text, path.stem
+    assert found == {"mpi_run", "sshd_instance"}
+
+
 def test_collections_for_development_are_the_dependencies():
+    def numbers(version):
+        return [int(part) for part in version.split(".")]
+
     installed = {entry["name"]: entry["version"] for entry in read_yaml("requirements.yml")["collections"]}
-    assert installed == read_yaml("galaxy.yml")["dependencies"]
+    lowest = {name: version.removeprefix(">=") for name, version in read_yaml("galaxy.yml")["dependencies"].items()}
+    assert installed.keys() == lowest.keys()
+    assert all(numbers(installed[name]) >= numbers(lowest[name]) for name in installed)
+
+
+def test_all_that_is_installed_is_locked_by_hash():
+    locked = re.split(r"\n(?=[A-Za-z0-9])", (ROOT / "requirements.lock").read_text())[1:]
+    assert len(locked) > 50
+    assert [
+        entry
+        for entry in locked
+        if not re.match(r"[A-Za-z0-9_.-]+==\S+( ; .*)? \\\n +--hash=sha256:[0-9a-f]{64}\b", entry)
+    ] == []
 
 
 def test_requirements_have_lower_bounds_only():
@@ -98,6 +151,19 @@ def test_role_defaults_are_the_documented_ones(specs):
     assert [name for name in defaults if name not in options] == []
 
 
+@pytest.mark.parametrize("specs", sorted(ROOT.glob("roles/*/meta/argument_specs.yml")), ids=lambda path: path.parts[-3])
+def test_every_entry_point_of_a_role_says_since_when_it_is_there(specs):
+    """The changelog lists a new role by it."""
+    entry_points = yaml.safe_load(specs.read_text())["argument_specs"]
+    assert [name for name, entry_point in entry_points.items() if "version_added" not in entry_point] == []
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("changelogs/fragments/*.yml")), ids=lambda path: path.stem)
+def test_fragments_have_no_markup_of_module_documentation(path):
+    """antsibull-changelog shows it literally."""
+    assert re.findall(r"\b(?:[BCEILMOPRUV]|RV)\([^)]*\)", path.read_text()) == []
+
+
 @pytest.mark.parametrize("path", sorted(ROOT.glob("roles/*/meta/main.yml")), ids=lambda path: path.parts[-3])
 def test_roles_are_for_the_releases_that_the_collection_is_for(path):
     least = yaml.safe_load(path.read_text())["galaxy_info"]["min_ansible_version"]
@@ -110,6 +176,25 @@ def test_a_variable_has_the_same_default_in_all_roles():
         for name, value in yaml.safe_load(path.read_text()).items():
             defaults.setdefault(name, []).append(value)
     assert {name: values for name, values in defaults.items() if any(value != values[0] for value in values)} == {}
+
+
+#: What the roles worker_pods and mpijob do differently, by the end of the variable's name.
+OWN_TO_PODS = {"command", "env", "gpus", "image", "keep", "python_interpreter", "replicas", "timeout"}
+
+
+def test_a_variable_of_pods_means_the_same_in_both_roles():
+    pods, job = (
+        {name[len(role) + 1 :]: option for name, option in options_of(role).items() if name.startswith(f"{role}_")}
+        for role in ("worker_pods", "mpijob")
+    )
+    shared = set(pods) & set(job)
+    assert shared > OWN_TO_PODS
+    assert {name: (pods[name], job[name]) for name in shared - OWN_TO_PODS if pods[name] != job[name]} == {}
+
+
+def options_of(role):
+    text = (ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text()
+    return yaml.safe_load(text)["argument_specs"]["main"]["options"]
 
 
 @pytest.mark.parametrize("playbook", sorted(ROOT.glob("playbooks/*.yml")), ids=lambda path: path.stem)

@@ -31,7 +31,9 @@ PLUGIN = re.compile(r"gpufabric\.nccl\.(\w+)")
 ANSIBLE_DOC = re.compile(r"ansible-doc (?:-t (\w+) )?gpufabric\.nccl\.(\w+)")
 #: NODES=128 make bench-preflight
 MAKE = re.compile(r"^ *((?:\w+=\S+ )*)make ([a-z]+(?:-[a-z]+)*)(?![\w-])(.*)", re.MULTILINE)
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r"(?:\]\(|^\[[^\]\n]+\]: )([^)\s]+)", re.MULTILINE)
+#: The repository in absolute links.
+REPOSITORY = "https://github.com/gpufabric/gpufabric.nccl/blob/main/"
 #: How a page calls what it names in backquotes.
 KIND = re.compile(r"\b(role|module|filter|playbook|entry point)s? `([a-z]\w*)`")
 
@@ -169,12 +171,28 @@ def test_targets_and_variables_of_make_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=show)
 def test_links_lead_somewhere(page):
     for link in set(LINK.findall(page.read_text())):
-        if "://" in link:
+        if "://" in link and not link.startswith(REPOSITORY):
             continue
         name, _hash, anchor = link.partition("#")
-        target = (page.parent / name).resolve() if name else page
+        own = ROOT / name[len(REPOSITORY) :] if name.startswith(REPOSITORY) else page.parent / name
+        target = own.resolve() if name else page
         assert target.exists(), link
         assert not anchor or anchor in anchors_of(target), link
+
+
+def test_links_of_the_readme_work_on_galaxy():
+    """Galaxy shows the README without the repository around it."""
+    text = (ROOT / "README.md").read_text()
+    assert [link for link in LINK.findall(text) if "://" not in link] == []
+    assert set(re.findall(r"\]\[([^\]]+)\]", text)) == set(re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE))
+
+
+def test_links_of_the_documentation_of_plugins_lead_somewhere():
+    pattern = re.compile(rf"L\([^,]+,{re.escape(REPOSITORY)}([^)#]+)\)")
+    files = [*ROOT.glob("plugins/**/*.py"), *ROOT.glob("plugins/**/*.yml"), *ROOT.glob("roles/*/meta/*.yml")]
+    found = {name for path in files for name in pattern.findall(path.read_text())}
+    assert len(found) > 2
+    assert [name for name in found if not (ROOT / name).exists()] == []
 
 
 def test_readme_lists_all_parts_for_users():

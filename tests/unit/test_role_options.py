@@ -17,22 +17,10 @@ REAL = ("tests/integration", "molecule", "scripts")
 
 #: Options that no test sets, by the reason.
 EXCEPTIONS = {
-    "it is a field of the manifest of a pod, and no test has used it in a cluster yet": {
-        *("worker_pods_affinity", "worker_pods_annotations", "worker_pods_capabilities", "worker_pods_container"),
-        *("worker_pods_host_network", "worker_pods_image_pull_secrets", "worker_pods_labels"),
-        *("worker_pods_networks", "worker_pods_tolerations"),
-    },
-    "it is a field of the manifest of an MPIJob, and no test has used it in a cluster yet": {
-        *("mpijob_affinity", "mpijob_annotations", "mpijob_clean_pod_policy", "mpijob_cluster_domain"),
-        *("mpijob_gpu_resource", "mpijob_host_network", "mpijob_image_pull_secrets", "mpijob_labels"),
-        *("mpijob_launcher_creation_policy", "mpijob_node_selector", "mpijob_pod_spec", "mpijob_python_interpreter"),
-        *("mpijob_resources", "mpijob_rewrite_fqdn", "mpijob_timeout", "mpijob_tolerations", "mpijob_ttl"),
-        "mpijob_worker_mode",
-    },
     "the role isolate sets it, which tests run": {"key_exchange_hosts", "nccl_benchmark_group"},
     "the roles preflight and nccl_benchmark set it, which tests run": {"preflight_ignore_errors"},
     "the roles report, preflight and isolate set it to remove their files, which tests run": {"report_remove"},
-    "the playbook mpijob sets it, which tests run": {"nccl_benchmark_launcher_apart"},
+    "the playbook mpijob sets it, which tests run": {"nccl_benchmark_dedicated_launcher"},
     "it chooses between the marks of nodes of Kubernetes, which unit tests do": {"isolate_mark_verdicts"},
     "it goes to a check that the role nccl_benchmark makes too, which tests run": {"isolate_allow_uneven_gpus"},
     "it says which racks a bad link joins, which unit tests do": {"isolate_domains"},

@@ -529,8 +529,8 @@ def _plan_links(known: _Knowledge, planned: _Round, group: Group) -> None:
 
 
 def _node_entry(known: _Knowledge, node: str) -> dict[str, t.Any]:
-    result = {"node": node, "verdict": "suspect", "where": None, "evidence": []}
-    evidence = result["evidence"]
+    evidence: list[str] = []
+    result: dict[str, t.Any] = {"node": node, "verdict": "suspect", "where": None, "evidence": evidence}
     alone = frozenset([node])
     inside = known.alone.get(node)
     if alone in known.values:

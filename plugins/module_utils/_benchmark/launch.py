@@ -78,7 +78,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "startup_timeout": {"type": "float", "default": 120},
     "silence_timeout": {"type": "float", "default": 0},
     "orphan_timeout": {"type": "float", "default": 3600},
-    "limit_time": {"type": "float"},
+    "time_limit": {"type": "float"},
     "output_limit": {"type": "str", "default": "2G"},
     "resume": {"type": "bool", "default": True},
     # Of the action plugin.
@@ -137,7 +137,14 @@ def plan_job(number: int, point: Point, launch: Launch, hosts: list[Host], run_d
 
 def describe(plan: Plan, run: Run, check_mode: bool) -> list[dict[str, t.Any]]:
     """The points before anything has come of them."""
-    nothing = {"exit_status": None, "duration": None, "problems": [], "said": [], "results": [], "resumed": False}
+    nothing: dict[str, t.Any] = {
+        "exit_status": None,
+        "duration": None,
+        "problems": [],
+        "said": [],
+        "results": [],
+        "resumed": False,
+    }
     return [
         {
             "id": job.point.id,
@@ -162,14 +169,14 @@ def make_plan(params: dict[str, t.Any], run_dir: RunDir, account: Account, check
         startup=params["startup_timeout"],
         silence=params["silence_timeout"],
         orphan=params["orphan_timeout"],
-        total=params["limit_time"],
+        total=params["time_limit"],
         output=parse_size("output_limit", params["output_limit"]),
     )
     files = parse_files(params["files"])
     hosts = read_hosts(params["hostfile"] or run_dir.hostfile, check_mode)
     run_dir.check()
     launch = plan_launch(params, run_dir)
-    check_hosts(launch.version, [host.name for host in hosts])
+    check_hosts(launch.release, [host.name for host in hosts])
     account.check()
     jobs = tuple(plan_job(number, point, launch, hosts, run_dir, account) for number, point in enumerate(points, 1))
     launcher = this_launcher()

@@ -37,7 +37,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     RESULT_SCHEMA,
     add_problems,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import NodeInfo
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
@@ -62,8 +64,6 @@ _NOT_BY_CPU = ("hypercube", "alltoallv")
 _OWN_OPTION = re.compile(r"-(?P<short>[gt])|--(?P<long>ng|nt)")
 _OWN_VARIABLES = {"g": "gpus_per_rank", "ng": "gpus_per_rank", "t": "threads_per_rank", "nt": "threads_per_rank"}
 
-Node = t.Mapping[str, t.Any]
-
 _VERSION = text(r"[A-Za-z0-9.+!_-]{1,64}", "a version of letters, digits and .+!_-")
 #: What is used of a node that mpi_node_info returned.
 _NODE = {
@@ -84,8 +84,8 @@ _NODE = {
 _BOOTSTRAP = (
     "import os,socket,sys;"
     "sys.excepthook=lambda t,e,b:("
-    'print(f"gpufabric-cpu: {socket.gethostname()}: {e}"'
-    '+("" if issubclass(t,OSError) else "; install python3-mpi4py and python3-numpy"),file=sys.stderr,flush=True),'
+    'print(f"gpufabric-cpu: {socket.gethostname()}: {str(e) or t.__name__}"'
+    '+("; install python3-mpi4py and python3-numpy" if issubclass(t,ImportError) else ""),file=sys.stderr,flush=True),'
     "os._exit(1));"
     "from mpi4py import MPI;"
     "c=MPI.COMM_WORLD;"
@@ -108,7 +108,7 @@ _LEAST = {
     "startup_timeout": 1,
     "silence_timeout": 0,
     "orphan_timeout": 0,
-    "limit_time": 1,
+    "time_limit": 1,
 }
 
 #: What the CPU program knows, of those that a sweep may have.
@@ -160,7 +160,7 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
     return [*words, *(str(item) for item in settings["extra_args"])]
 
 
-def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequence[str]) -> tuple[str, str]:
+def choose_backend(wanted: str, nodes: t.Mapping[str, NodeInfo], collectives: t.Sequence[str]) -> tuple[str, str]:
     """The backend, ``nccl`` or ``cpu``, and the reason for it in words.
 
     ``nodes``: what mpi_node_info found, by host. ``auto`` is ``cpu`` only where no node has a GPU: one that has lost its
@@ -182,7 +182,7 @@ def choose_backend(wanted: str, nodes: t.Mapping[str, Node], collectives: t.Sequ
     return "nccl", "as nccl_benchmark_backend says" if wanted == "nccl" else "GPUs and nccl-tests are on all workers"
 
 
-def check_gpus(nodes: t.Mapping[str, Node]) -> None:
+def check_gpus(nodes: t.Mapping[str, NodeInfo]) -> None:
     """Raise ProblemError where nodes differ in number or model of their GPUs; it names those that are not as most are."""
     kinds = {host: (node["gpus"]["count"], tuple(node["gpus"]["names"])) for host, node in nodes.items()}
     counted = collections.Counter(kinds.values())
@@ -203,7 +203,7 @@ def _gpus_text(kind: tuple[int, tuple[str, ...]]) -> str:
     return " ".join(filter(None, (str(count), " and ".join(names))))
 
 
-def control_network(nodes: t.Mapping[str, Node], addresses: t.Mapping[str, str]) -> str:
+def control_network(nodes: t.Mapping[str, NodeInfo], addresses: t.Mapping[str, str]) -> str:
     """The value of Open MPI's *_if_include that means, on every host, the network that its address is in.
 
     By the interface's name where that is the same everywhere, else by the subnet where that is. Raises NodeError.
@@ -227,7 +227,7 @@ def control_network(nodes: t.Mapping[str, Node], addresses: t.Mapping[str, str])
     )
 
 
-def data_plane(nodes: t.Mapping[str, Node]) -> dict[str, t.Any]:
+def data_plane(nodes: t.Mapping[str, NodeInfo]) -> dict[str, t.Any]:
     """NCCL's network: ``data``, the interfaces' names where they are the same on all nodes, else None, and ``node_env``.
 
     NCCL knows no subnets, so where names differ each node has its own value of a variable: ``node_env``, by node.
@@ -243,7 +243,7 @@ def data_plane(nodes: t.Mapping[str, Node]) -> dict[str, t.Any]:
     return {"data": None, "node_env": own}
 
 
-def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def check_nodes(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Whether the nodes can run the benchmark together: the ``launcher``, the ``backend``, the ``reason`` for it, and where
     nodes have programs of their own the paths of the ``programs`` by collective, and of the first ``program``.
 
@@ -255,9 +255,13 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
     check_settings(settings)
     if not nodes:
         raise OptionError("gpufabric_hosts", [], "at least one host of the play")
-    nodes = _checked_nodes(nodes)
+    return _check_together(_checked_nodes(nodes), settings)
+
+
+def _check_together(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What check_nodes returns, of nodes and settings that were checked one by one."""
     launcher = settings["launcher"] or next(iter(nodes))
-    if launcher not in nodes and not settings["launcher_apart"]:
+    if launcher not in nodes and not settings["dedicated_launcher"]:
         raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
     _check_identities(nodes)
     _check_mpi(nodes)
@@ -265,18 +269,19 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
     if backend == "nccl" and not settings.get("allow_uneven_gpus"):
         check_gpus(nodes)
     if backend == "cpu":
-        _check_cpu_settings(settings)
+        check_cpu_settings(settings)
         _check_python(nodes)
         unknown = {point["options"]["datatype"] for point in settings.get("sweep_points", ())} - set(CPU_DATATYPES)
         if unknown:
             allowed = f"with the cpu backend {', '.join(CPU_DATATYPES)}"
             raise OptionError("nccl_benchmark_sweep.datatypes", sorted(unknown), allowed)
     plane = data_plane(nodes)
-    if plane["node_env"] and settings["launcher_apart"]:
+    if plane["node_env"] and settings["dedicated_launcher"]:
         raise ProblemError(
             *(
                 problem("data-interface-differs", host, interface=node["data"]["interface"])
                 for host, node in nodes.items()
+                if node["data"]
             )
         )
     programs = _programs(nodes, settings["collectives"]) if backend == "nccl" else {}
@@ -290,13 +295,29 @@ def check_nodes(nodes: t.Mapping[str, Node], settings: t.Mapping[str, t.Any]) ->
     }
 
 
-def _checked_nodes(nodes: t.Mapping[str, t.Any]) -> dict[str, Node]:
+#: What mpi_node_info has to say of a run; anything else is not for a node to say.
+_OF_OWNERS = ("run-in-use", "run-taken")
+
+
+def check_free(refusals: t.Mapping[str, t.Any]) -> None:
+    """Raise ProblemError if a host refuses the run to the play. ``refusals``: the ``problems`` of mpi_node_info, by host."""
+    found = [
+        Problem.from_dict({**entry, "host": host})
+        for host, entries in refusals.items()
+        for entry in entries_from(entries)
+        if entry["id"] in _OF_OWNERS
+    ]
+    if found:
+        raise ProblemError(*found)
+
+
+def _checked_nodes(nodes: t.Mapping[str, t.Any]) -> dict[str, NodeInfo]:
     """The nodes without what is not used of them. Raises NodeError if a node returned something else than mpi_node_info does."""
     return {host: check_answer(host, "node", node, _NODE) for host, node in nodes.items()}
 
 
 def plan_benchmark(
-    nodes: t.Mapping[str, Node], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
+    nodes: t.Mapping[str, NodeInfo], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
     """What to run: as check_nodes, and ``hosts`` of the hostfile, the ``control`` network, ``mca`` parameters, ``points``, the
     points of the ``sweep`` that they are, empty where it is none, and where rank 0's host has the ``cpu_program``.
@@ -306,8 +327,9 @@ def plan_benchmark(
     """
     if not peers:
         raise OptionError("gpufabric_peers", list(peers), "at least one worker, as the role key_exchange makes it")
+    check_settings(settings)
     nodes = _checked_nodes({peer["name"]: nodes[peer["name"]] for peer in peers})
-    plan = check_nodes(nodes, settings)
+    plan = _check_together(nodes, settings)
     launcher, backend = plan["launcher"], plan["backend"]
     addresses = {peer["name"]: peer["address"] for peer in peers}
     # Directories of a run are the same on all workers, and on a launcher that is apart.
@@ -351,7 +373,7 @@ def complete_results(
     run: t.Mapping[str, t.Any],
     found: t.Sequence[t.Mapping[str, t.Any]] = (),
     hosts: t.Sequence[t.Mapping[str, t.Any]] = (),
-) -> list[dict[str, t.Any]]:
+) -> list[ResultDocument]:
     """A result document for each point, also for one that printed no result.
 
     ``plan``: of plan_benchmark, its ``points`` and ``sweep``. ``run``: what mpi_run returned, its ``points`` in the same order,
@@ -367,7 +389,7 @@ def complete_results(
         if swept and run.get("limited") and outcome["status"] == "not_run":
             continue
         printed = outcome.get("results")
-        document = dict(printed[0]) if printed else _empty_document()
+        document: ResultDocument = printed[0].copy() if printed else _empty_document()
         # What the rows tell, the output may tell too.
         known = {entry["id"] for entry in document["problems"]}
         # mpirun knows the hosts by their addresses.
@@ -406,16 +428,23 @@ def _launch_problem(outcome: t.Mapping[str, t.Any], message: str) -> Problem:
         "run-failed",
         evidence="\n".join(outcome.get("said", ())) or message,
         status=outcome["exit_status"],
-        path=f"{posixpath.dirname(outcome['stdout_path'])} on the launcher",
+        path=_output_path(outcome),
     )
 
 
 def _unread_problem(outcome: t.Mapping[str, t.Any]) -> Problem:
-    path = f"{posixpath.dirname(outcome['stdout_path'])} on the launcher"
-    return problem("output-unread", evidence=outcome.get("unread") or "", path=path)
+    return problem("output-unread", evidence=outcome.get("unread") or "", path=_output_path(outcome))
 
 
-def _empty_document() -> dict[str, t.Any]:
+def _output_path(outcome: t.Mapping[str, t.Any]) -> str:
+    """Where the output of a point is for those who read of it: pods with a launcher's files are gone by then."""
+    output = outcome.get("output")
+    if output:
+        return f"{posixpath.dirname(output['stdout'])} of {output['archive']}"
+    return f"{posixpath.dirname(outcome['stdout_path'])} on the launcher"
+
+
+def _empty_document() -> ResultDocument:
     return {
         "schema": RESULT_SCHEMA,
         "tool": {"name": None, "version": None, "nccl_version": None},
@@ -443,28 +472,28 @@ def _empty_document() -> dict[str, t.Any]:
     }
 
 
-def _program_name(collective: str, nodes: t.Mapping[str, Node]) -> str:
+def _program_name(collective: str, nodes: t.Mapping[str, NodeInfo]) -> str:
     """NVIDIA's images call the programs that are built with MPI ``*_perf_mpi``, and have others beside them without it."""
     name = f"{collective}_perf_mpi"
     return name if any(name in _programs_of(node) for node in nodes.values()) else f"{collective}_perf"
 
 
-def _programs_of(node: Node) -> t.Sequence[str]:
+def _programs_of(node: NodeInfo) -> t.Sequence[str]:
     return node["benchmarks"]["programs"] if node["benchmarks"] else ()
 
 
-def _missing_programs(node: Node, nodes: t.Mapping[str, Node], collectives: t.Iterable[str]) -> list[str]:
+def _missing_programs(node: NodeInfo, nodes: t.Mapping[str, NodeInfo], collectives: t.Iterable[str]) -> list[str]:
     names = [_program_name(collective, nodes) for collective in collectives]
     return [name for name in names if name not in _programs_of(node)]
 
 
-def _programs(nodes: t.Mapping[str, Node], collectives: t.Iterable[str]) -> dict[str, str]:
+def _programs(nodes: t.Mapping[str, NodeInfo], collectives: t.Iterable[str]) -> dict[str, str]:
     """The path of each collective's program, as the first node has it."""
-    directory = next(iter(nodes.values()))["benchmarks"]["directory"]
+    directory = next(node["benchmarks"]["directory"] for node in nodes.values() if node["benchmarks"])
     return {name: posixpath.join(directory, _program_name(name, nodes)) for name in collectives}
 
 
-def _interface_of(node: Node, address: str) -> tuple[str, str] | None:
+def _interface_of(node: NodeInfo, address: str) -> tuple[str, str] | None:
     for interface in node["interfaces"]:
         for item in interface["addresses"]:
             own = ipaddress.ip_interface(item)
@@ -473,7 +502,7 @@ def _interface_of(node: Node, address: str) -> tuple[str, str] | None:
     return None
 
 
-def _check_identities(nodes: t.Mapping[str, Node]) -> None:
+def _check_identities(nodes: t.Mapping[str, NodeInfo]) -> None:
     hostnames = {host: node["hostname"] for host, node in nodes.items()}
     addresses = {
         host: [address for interface in node["interfaces"] for address in interface["addresses"]]
@@ -484,19 +513,19 @@ def _check_identities(nodes: t.Mapping[str, Node]) -> None:
         raise ProblemError(*problems)
 
 
-def _check_mpi(nodes: t.Mapping[str, Node]) -> None:
+def _check_mpi(nodes: t.Mapping[str, NodeInfo]) -> None:
     reasons = {host: unusable(node["mpi"]) for host, node in nodes.items()}
     if any(reasons.values()):
         raise ProblemError(
             *(problem("mpi-unusable", host, reason=reason) for host, reason in reasons.items() if reason)
         )
-    versions = collections.Counter((node["mpi"]["version"], node["mpi"]["prefix"]) for node in nodes.values())
+    found = {host: node["mpi"] for host, node in nodes.items() if node["mpi"]}
+    versions = collections.Counter((mpi["version"], mpi["prefix"]) for mpi in found.values())
     ((version, prefix), _count), *others = versions.most_common()
     if not others:
         return
     problems = []
-    for host, node in nodes.items():
-        mpi = node["mpi"]
+    for host, mpi in found.items():
         if mpi["version"] != version:
             problems.append(problem("mpi-version-differs", host, mpi["mpirun"], here=version, there=mpi["version"]))
         elif mpi["prefix"] != prefix:
@@ -505,7 +534,8 @@ def _check_mpi(nodes: t.Mapping[str, Node]) -> None:
     raise ProblemError(*problems)
 
 
-def _check_cpu_settings(settings: t.Mapping[str, t.Any]) -> None:
+def check_cpu_settings(settings: t.Mapping[str, t.Any]) -> None:
+    """Raise OptionError if the CPU program would refuse a setting that nccl-tests take."""
     unknown = [name for name in settings["collectives"] if name in _NOT_BY_CPU]
     if unknown:
         known = [name for name in COLLECTIVES if name not in _NOT_BY_CPU]
@@ -515,10 +545,11 @@ def _check_cpu_settings(settings: t.Mapping[str, t.Any]) -> None:
             raise OptionError(f"nccl_benchmark_{name}", settings[name], "1 with the cpu backend")
 
 
-def _check_python(nodes: t.Mapping[str, Node]) -> None:
+def _check_python(nodes: t.Mapping[str, NodeInfo]) -> None:
     problems = []
     for host, node in nodes.items():
-        missing = [name for name in ("mpi4py", "numpy") if node["python"][name] is None]
+        packages = {"mpi4py": node["python"]["mpi4py"], "numpy": node["python"]["numpy"]}
+        missing = [name for name, version in packages.items() if version is None]
         if missing:
             facts = {"python": node["python"]["executable"], "module": " and no ".join(missing)}
             problems.append(problem("python-module-missing", host, **facts))
@@ -533,7 +564,7 @@ def _check_python(nodes: t.Mapping[str, Node]) -> None:
         raise ProblemError(*problems)
 
 
-def _slots(peer: t.Mapping[str, t.Any], node: Node, backend: str, settings: t.Mapping[str, t.Any]) -> int:
+def _slots(peer: t.Mapping[str, t.Any], node: NodeInfo, backend: str, settings: t.Mapping[str, t.Any]) -> int:
     """As many as the point with the most ranks needs."""
     gpus, given = node["gpus"]["count"], peer.get("slots")
     swept = [point["ranks_per_node"] for point in settings.get("sweep_points", ()) if point["ranks_per_node"]]

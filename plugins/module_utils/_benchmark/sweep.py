@@ -238,7 +238,7 @@ def _kind(point: Point) -> _Kind:
 
 
 def _combinations(values: t.Mapping[str, t.Any], option: str) -> list[_Setting]:
-    lists = [
+    lists: list[list[t.Any]] = [
         _choices(f"{option}.collectives", values["collectives"], COLLECTIVES),
         _choices(f"{option}.datatypes", values["datatypes"], DATATYPES),
         _choices(f"{option}.operations", values["operations"], OPERATIONS),
@@ -257,10 +257,11 @@ def _combinations(values: t.Mapping[str, t.Any], option: str) -> list[_Setting]:
         numbers = " x ".join(str(len(levels)) for levels in every if len(levels) > 1)
         raise OptionError(option, numbers, f"at most {MOST_COMBINATIONS} combinations")
     settings = []
-    for collective, datatype, operation, sizes, ranks, *levels in itertools.product(*every):
+    for collective, datatype, operation, (smallest, largest, factor), ranks, *levels in itertools.product(*every):
         env = tuple(sorted((name, value) for name, value in zip(variables, levels) if value is not None))
         reduces = collective in REDUCING
-        settings.append(_Setting(collective, datatype, operation if reduces else None, *sizes, ranks, env))
+        operation = operation if reduces else None
+        settings.append(_Setting(collective, datatype, operation, smallest, largest, factor, ranks, env))
     # Without an operation some are the same.
     return list(dict.fromkeys(settings))
 
@@ -328,7 +329,7 @@ def _ordered(settings: t.Sequence[_Setting], factors: t.Iterable[str]) -> list[_
     place = {env: index for index, env in enumerate(dict.fromkeys(setting.env for setting in settings))}
     left = sorted(settings, key=lambda setting: (len(setting.env), place[setting.env]))
     levels = {setting: {(name, setting.level(name)) for name in factors} for setting in left}
-    unseen = set().union(*levels.values())
+    unseen: set[tuple[str, t.Any]] = set().union(*levels.values())
     first = []
     while unseen:
         # Of those that show the same number, the one that sets the fewest.
@@ -339,7 +340,7 @@ def _ordered(settings: t.Sequence[_Setting], factors: t.Iterable[str]) -> list[_
     return [*first, *(setting for setting in left if setting not in chosen)]
 
 
-def _point(setting: _Setting, repeat: int, repeats: int, varying: t.Container[str]) -> dict[str, t.Any]:
+def _point(setting: _Setting, repeat: int, repeats: int, varying: t.Collection[str]) -> dict[str, t.Any]:
     words = [setting.collective]
     words += [str(setting.level(name)) for name in ("datatype", "operation") if name in varying and setting.level(name)]
     if {"min_bytes", "max_bytes", "step_factor"} & set(varying):

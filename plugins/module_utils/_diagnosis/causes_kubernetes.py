@@ -174,6 +174,7 @@ ENTRIES = (
         signature("violates PodSecurity", r"(?P<reason>violates PodSecurity .+?)$"),
         signature("admission webhook", r"(?P<reason>admission webhook .+ denied the request.*?)$"),
         signature("is forbidden", r"is forbidden: \[?(?P<reason>(?:maximum|minimum) \S+ usage per .+?)$"),
+        signature("is invalid", r"(?:Pod|StatefulSet\S*) \S+ is invalid: (?P<reason>.+?)$"),
         signature("error looking up service account", r"(?P<reason>error looking up service account .+?)$"),
         found_by=_BY_PODS,
     ),
@@ -300,12 +301,6 @@ ENTRIES = (
         "Remove it: kubectl delete --selector gpufabric.nccl/run=[{run_id}|RUN_ID][ --namespace {namespace}]"
         " [{kinds}|statefulset,service,networkpolicy].",
         severity="warning",
-        found_by=_BY_PODS,
-    ),
-    entry(
-        "run-taken",
-        "The run[ {run_id}] [{state}|belongs to another owner][, started {age}].",
-        "Set gpufabric_run_id to another name. To replace that run, set gpufabric_take_over=true.",
         found_by=_BY_PODS,
     ),
     entry(

@@ -609,7 +609,7 @@ ENTRIES = (
         "login-shell",
         "The login shell of the host[, {shell},] does not read the commands of mpirun[, which are for {launcher}].",
         "Give the account one login shell of the kind of bash on all hosts: usermod -s /bin/bash. If all have tcsh, the"
-        " launcher needs it as well; fish does not work.",
+        " launcher needs it as well; fish works with the sshd of key_exchange alone.",
         signature("Unsupported use of '='", r"fish: Unsupported use of '='"),
         signature("Command not found", r"^(?:(?:PRTE|OPAL)_PREFIX|PATH|LD_LIBRARY_PATH)=\S*: Command not found"),
         signature("Command not found", r"^export: Command not found"),
@@ -720,7 +720,7 @@ ENTRIES = (
     entry(
         "limit-reached",
         "The time of the run[, {seconds} s,] was over before this point could start.",
-        "Run it again, which continues here, or raise limit_time.",
+        "Run it again, which continues here, or raise time_limit.",
         severity="warning",
         precedence=ECHO,
         found_by="mpi_run",
@@ -745,13 +745,6 @@ ENTRIES = (
         "The launcher no longer answers[: {reason}].",
         "Bring the launcher back, then run it again: it keeps what has finished if the launcher still has it.",
         precedence=EFFECT,
-        found_by="mpi_run",
-    ),
-    entry(
-        "run-in-use",
-        "The run[ {run_id}] is still going on with other points or settings[ ({ended} of {total} points are over)].",
-        "Wait for its end, or set gpufabric_run_id to another name. To end it: mpi_run with state=stopped, or the playbook"
-        " gpufabric.nccl.teardown.",
         found_by="mpi_run",
     ),
     entry(

@@ -61,8 +61,10 @@ ENTRIES = (
         "nccl-version-differs",
         "The ranks run different versions of NCCL.",
         'Install the same NCCL on all hosts. Compare "NCCL version" of each rank, and LD_LIBRARY_PATH.',
+        signature("Mismatched NCCL version detected"),
         signature("Message truncated", r"Message truncated ?: received [\d,]+ bytes instead of"),
-        source="NCCL, src/bootstrap.cc",
+        source="NCCL, src/init.cc and src/bootstrap.cc",
+        shared=True,
     ),
     entry(
         "nccl-ranks-differ",
@@ -258,10 +260,12 @@ ENTRIES = (
         "test-timeout",
         "nccl-tests waited [{seconds} s|too long] for a collective (-T).",
         "Find the rank that does not take part: run the hosts in pairs, with NCCL_DEBUG=INFO.",
-        signature("Test timeout", r"(?P<host>[\w.-]+): Test timeout \((?P<seconds>\d+)s\)"),
+        # Whoever says so has waited for another one.
+        signature("Test timeout", r"Test timeout \((?P<seconds>\d+)s\)"),
         precedence=ECHO + 50,
         statuses=(4,),
         source="nccl-tests, src/common.cu",
+        shared=True,
     ),
     entry(
         "test-argument",
@@ -296,8 +300,10 @@ ENTRIES = (
         "The collective delivered wrong values.",
         "Run the test on each host alone, then on pairs, to find the machine or link that corrupts data. Check its"
         " GPUs for ECC and Xid errors.",
+        # One rank counts those of all.
         signature("Out of bounds values", r"Out of bounds values : [1-9]\d* FAILED"),
         statuses=(1, 7),
+        shared=True,
     ),
     entry(
         "average-below-minimum",
@@ -411,6 +417,23 @@ ENTRIES = (
         "The printed average is not the mean of the rows, so rows are missing or changed.",
         "Read the program's own output, not an excerpt of it.",
         severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
+        "no-number",
+        "The output has nan or inf in place of numbers.",
+        "Run the test again with more iterations (-n) and larger sizes: bandwidths are nan or inf if a time is 0. If the error is"
+        " nan, the collective delivered values that are no numbers.",
+        source="nccl-tests, src/util.cu and src/common.cu",
+        found_by=_PARSER,
+    ),
+    entry(
+        "bandwidth-differs",
+        "Printed bandwidths are not those of the size, the time and the ranks beside them.",
+        "Check that the list of ranks is complete, that the output was not edited, and that the program is an unchanged build of"
+        " nccl-tests.",
+        severity="warning",
+        source="nccl-tests, doc/PERFORMANCE.md",
         found_by=_PARSER,
     ),
     entry(

@@ -255,6 +255,13 @@ ENTRIES = (
         statuses=(255,),
     ),
     entry(
+        "ssh-keys-expired",
+        "The keys of the run have expired on this host[: they were valid until {day}, and its clock says {now}].",
+        "Run key_exchange again, which renews them (key_exchange_key_lifetime). If the clock is wrong, set it first: chronyc"
+        " makestep, or timedatectl set-ntp true.",
+        found_by="sshd_log",
+    ),
+    entry(
         "ssh-too-many-keys",
         "ssh offered too many wrong keys, and sshd gave up before the right one.",
         "Set IdentitiesOnly yes, as the configuration of ssh_mesh does, or remove keys from the agent.",
@@ -306,7 +313,7 @@ ENTRIES = (
     entry(
         "account-expired",
         "The account[ {user}], or its password, has expired.",
-        "Run chage -E -1 -M -1 on the account, as root.",
+        "Run chage -d -1 -E -1 -M -1 on the account, as root.",
         signature("Account", r"Account (?P<user>\S+) has expired"),
         signature("Your account has expired"),
         signature("Password change required but no TTY available"),
@@ -323,8 +330,7 @@ ENTRIES = (
     entry(
         "uid-without-account",
         "The user id[ {user}] has no entry in /etc/passwd, but ssh and mpirun need one.",
-        "Let the image's group write to /etc/passwd, or install libnss-wrapper in the image; sshd_instance then adds"
-        " the entry.",
+        "Install libnss-wrapper in the image; sshd_instance then gives the user id an entry.",
         signature("No user exists for uid", r"No user exists for uid (?P<user>\d+)"),
         signature("is unknown to the system", r"The user \((?P<user>\d+)\) is unknown to the system"),
         signature("was unable to obtain the username"),
@@ -351,6 +357,12 @@ ENTRIES = (
         "The login worked, but the session prints without end, so the host could not be checked.",
         "Log in by hand and see what prints. Take it out of the files that the login shell reads (~/.bashrc, ~/.profile,"
         " /etc/profile.d), or let it print in interactive sessions only.",
+        found_by="mpi_preflight",
+    ),
+    entry(
+        "wrong-answer",
+        "The host answers, but not with what the check returns, so what it says is not used.",
+        "Log in to the host, and find out what answers in place of its Python. Leave it out of gpufabric_hosts until then.",
         found_by="mpi_preflight",
     ),
     entry(

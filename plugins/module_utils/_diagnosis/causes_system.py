@@ -37,6 +37,7 @@ ENTRIES = (
         signature("std::bad_alloc"),
         signature("Cannot allocate memory"),
         signature("MemoryError", r"^(?:[\w.]+\.\w*)?MemoryError\b"),
+        signature("MemoryError", r"gpufabric-cpu: (?P<host>\S+?)(?: rank (?P<rank>\d+))?: MemoryError\b"),
         precedence=EFFECT,
     ),
     entry(
@@ -145,6 +146,13 @@ ENTRIES = (
         signature("Too many open files"),
         signature("system limit exceeded on number of pipes", r"can be open Node: (?P<host>\S+)", lines=2),
         signature("system limit exceeded on number of network connections"),
+        found_by="mpi_preflight",
+    ),
+    entry(
+        "address-space-low",
+        "Each program may have too little address space[: {limit}].",
+        "Set the limit to unlimited: take ulimit -v out of ~/.bashrc and of the files that it reads, and as out of"
+        " /etc/security/limits.conf; LimitAS of the service.",
         found_by="mpi_preflight",
     ),
     entry(

@@ -44,6 +44,13 @@ ENTRIES = (
         found_by=f"{_FOUND_BY}, mpi_preflight",
     ),
     entry(
+        "address-shared",
+        "Several hosts have the address[ {address} on {interface}][: {hosts}].",
+        "Give each of them an address of its own. ip -brief address lists those of a host; a machine that was cloned keeps"
+        " the addresses of the other one.",
+        found_by="mpi_preflight",
+    ),
+    entry(
         "python-differs",
         "Python is [{there}, and on the first worker {here}|not the same as on the first worker], but the cpu"
         " backend needs the same on all.",

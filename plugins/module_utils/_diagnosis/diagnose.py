@@ -19,6 +19,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import (
     causes_kubernetes,
     causes_launch,
     causes_nccl,
+    causes_runs,
     causes_ssh,
     causes_system,
     causes_workers,
@@ -30,6 +31,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 #: The entries of each chapter of the documentation.
 DOMAINS: dict[str, tuple[Entry, ...]] = {
     "What the workers have": causes_workers.ENTRIES,
+    "Runs and their owners": causes_runs.ENTRIES,
     "Names and ssh": causes_ssh.ENTRIES,
     "mpirun and the program": causes_launch.ENTRIES,
     "NCCL and nccl-tests": causes_nccl.ENTRIES,
@@ -51,6 +53,7 @@ diagnose = CATALOGUE.diagnose
 
 #: Causes that only a check of the host can name, and what mpirun reports instead of each.
 _CHECK_EXPLAINS = {
+    "address-space-low": "host-memory",
     "mpi-prefix-differs": "daemon-missing",
     "env-not-accepted": "daemon-library-missing",
     "env-not-sent": "daemon-library-missing",
@@ -106,7 +109,7 @@ def combine_with_checks(
 
 def _may_have_host(item: Problem) -> bool:
     """Whether a problem that names no host may turn out to be the problem of one."""
-    return item.host is None and not CATALOGUE.entries[item.id].shared
+    return item.host is None and not _entry(item).shared
 
 
 def _place_missing_interfaces(
@@ -142,4 +145,9 @@ def _has(interfaces: Interfaces, wanted: str) -> bool:
 
 
 def _precedence(item: Problem) -> int:
-    return CATALOGUE.entries[item.id].precedence
+    return _entry(item).precedence
+
+
+def _entry(item: Problem) -> Entry:
+    # Another machine may name a problem that is not in the catalogue.
+    return CATALOGUE.entries.get(item.id, CATALOGUE.entries["unknown"])

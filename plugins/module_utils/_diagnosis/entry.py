@@ -76,11 +76,6 @@ class Entry:
         """The cause without any facts."""
         return filled(self.cause, {})
 
-    @property
-    def docs(self) -> str:
-        """The page and anchor of its description."""
-        return f"docs/troubleshooting.md#{self.id}"
-
 
 def words(line: str) -> list[str]:
     """The words of a line that ``Signature.word`` may be one of."""

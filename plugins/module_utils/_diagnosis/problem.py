@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import reprlib
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
@@ -17,6 +18,17 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 
 _REQUIRED = ("id", "cause", "cure")
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}\Z")
+
+
+class ProblemDict(t.TypedDict):
+    """An entry of ``problems``, in results of modules and in documents."""
+
+    id: str
+    severity: str
+    host: str | None
+    cause: str
+    cure: str
+    evidence: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +56,7 @@ class Problem:
         """
         return cls(**entry)
 
-    def as_dict(self) -> dict[str, t.Any]:
+    def as_dict(self) -> ProblemDict:
         """The entry of a result's ``problems``."""
         return {
             "id": self.id,
@@ -61,17 +73,25 @@ class Problem:
         return f"{self.cause} {self.cure}" + (f" ({evidence})" if evidence else "")
 
 
-def entries_from(value: t.Any) -> list[dict[str, t.Any]]:
+def entries_from(value: t.Any) -> list[ProblemDict]:
     """The ``problems`` of a result that a machine returned, in the form of Problem.as_dict. What is no problem is left out."""
     found = []
     for entry in value if isinstance(value, (list, tuple)) else ():
-        known = {name: entry.get(name) for name in _REQUIRED} if isinstance(entry, t.Mapping) else {}
+        known: dict[str, t.Any] = {name: entry.get(name) for name in _REQUIRED} if isinstance(entry, t.Mapping) else {}
         if known and all(isinstance(item, str) for item in known.values()) and _ID.match(known["id"]):
             severity = "warning" if entry.get("severity") == "warning" else "error"
-            host, evidence = entry.get("host"), entry.get("evidence")
-            host = str(host) if host else None
-            found.append(Problem(severity=severity, host=host, evidence=str(evidence or ""), **known).as_dict())
+            host, evidence = _words(entry.get("host")), _words(entry.get("evidence"))
+            found.append(Problem(severity=severity, host=host or None, evidence=evidence, **known).as_dict())
     return found
+
+
+def _words(value: t.Any) -> str:
+    """A text; of what is none the beginning, however deep it is."""
+    try:
+        return value if isinstance(value, str) else reprlib.repr(value) if value else ""
+    except ValueError:
+        # Python shows no integer of thousands of digits.
+        return ""
 
 
 class ProblemError(NodeError):

@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError
 
-if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
-
-
 #: Finds the problems that a text shows, such as Catalogue.problems_in.
 Reader = t.Callable[[str], t.Sequence[Problem]]
+
+
+class QuietModule(AnsibleModule):
+    """Keeps its arguments out of the node's system log, which is for others too: values of variables may be tokens.
+
+    The argument ``no_log`` of AnsibleModule does not: what the task says of it takes its place before the log is written.
+    """
+
+    def _log_invocation(self) -> None:
+        """Write nothing."""
 
 
 def failure(error: GpufabricError, read: Reader | None = None) -> dict[str, t.Any]:

@@ -12,8 +12,9 @@ import json
 import re
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose, problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE, diagnose, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry import EFFECT
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
 
 Entry = t.Mapping[str, t.Any]
@@ -42,12 +43,20 @@ def answer_of(text: str) -> str:
     return text.partition("Original traceback")[0].strip()
 
 
-def problems_from_result(result: Entry, host: str | None = None) -> list[dict[str, t.Any]]:
+def failure_details(result: Entry) -> dict[str, t.Any]:
+    """A failed task's result with the ``problems``, ``logs`` and ``end`` that an action of the collection failed with: it keeps them in
+    its invocation, and so from the screen.
+    """
+    arguments = (result.get("invocation") or {}).get("module_args") or {}
+    return {**{name: arguments[name] for name in ("problems", "logs", "end") if name in arguments}, **result}
+
+
+def problems_from_result(result: Entry, host: str | None = None) -> list[ProblemDict]:
     """The problems that a failed task's result holds, or else those that its texts show; possibly none.
 
     ``host``: the inventory name of the host that the result belongs to; None if it belongs to no single host.
     """
-    told = entries_from(result.get("problems"))
+    told = entries_from(failure_details(result).get("problems"))
     if told:
         return [entry if host is None else {**entry, "host": host} for entry in told]
     # As JSON inside of a text has them.
@@ -56,12 +65,12 @@ def problems_from_result(result: Entry, host: str | None = None) -> list[dict[st
     return [{**entry, "host": None} if entry["id"] in _OF_NO_HOST else entry for entry in found]
 
 
-def problems_by_host(results: t.Mapping[str, t.Mapping[str, Entry]]) -> dict[str, list[dict[str, t.Any]]]:
+def problems_by_host(results: t.Mapping[str, t.Mapping[str, Entry]]) -> dict[str, list[ProblemDict]]:
     """The problems of each host on which a task failed, or that the task could not reach. Other hosts are left out.
 
     ``results``: what each task returned, by what it was to do ("to run a private sshd") and by host.
     """
-    found: dict[str, list[dict[str, t.Any]]] = {}
+    found: dict[str, list[ProblemDict]] = {}
     for step, by_host in results.items():
         for host, result in by_host.items():
             own = found.setdefault(host, [])
@@ -69,7 +78,7 @@ def problems_by_host(results: t.Mapping[str, t.Mapping[str, Entry]]) -> dict[str
     return {host: problems for host, problems in found.items() if problems}
 
 
-def _step_problems(result: Entry, host: str, step: str) -> list[dict[str, t.Any]]:
+def _step_problems(result: Entry, host: str, step: str) -> list[ProblemDict]:
     text = str(result.get("msg", "")).strip()
     # A connection that was open already hangs when a firewall cuts it off.
     if result.get("unreachable") or result.get("timedout"):
@@ -77,3 +86,31 @@ def _step_problems(result: Entry, host: str, step: str) -> list[dict[str, t.Any]
     if result.get("failed"):
         return problems_from_result(result, host) or [problem("step-failed", host, "", step=step, text=text).as_dict()]
     return []
+
+
+def problems_from_play(results: t.Mapping[str, Entry], lost: t.Sequence[ProblemDict] = ()) -> list[ProblemDict]:
+    """Why a play failed: the problems of hosts that were lost meanwhile, and what it failed with on the others.
+
+    ``results``: of the task that failed, by host; empty if none did.
+    """
+    gone = {entry["host"] for entry in lost}
+    found = list(lost)
+    for host, each in results.items():
+        result = failure_details(each)
+        if not result or (host in gone and not result.get("problems")):
+            continue
+        text = str(result.get("msg", "")).strip().rstrip(".")
+        otherwise = problem("step-failed", host, step="to run the job", text=text).as_dict()
+        own = (
+            problems_from_result(result)
+            if result.get("problems")
+            else problems_from_result(result, host) or [otherwise]
+        )
+        # What hosts that are gone have said, or follows from that, is no news.
+        news = [entry for entry in own if not lost or (entry["host"] not in gone and _is_cause(entry))]
+        found += [entry for entry in news if entry not in found]
+    return found
+
+
+def _is_cause(entry: ProblemDict) -> bool:
+    return entry["id"] in CATALOGUE.entries and CATALOGUE.entries[entry["id"]].precedence < EFFECT

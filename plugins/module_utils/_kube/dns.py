@@ -70,7 +70,7 @@ class _Cluster:
     def pod(self, hostname: str) -> Object | None:
         """The pod that has a name now, or had it last."""
         found = [pod for pod in self.pods or () if hostname in (pod["spec"].get("hostname"), pod["metadata"]["name"])]
-        return max(found, key=lambda pod: (not _is_over(pod), _age(pod)), default=None)
+        return max(found, key=lambda pod: (not _is_over(pod), _age(pod))) if found else None
 
     def owner(self, address: str) -> str:
         """Who has an address now, in words."""
@@ -120,7 +120,8 @@ class ResolvConf:
 
 def parse_resolv_conf(text: str) -> ResolvConf:
     """Name servers and search domains; of several search lines the last counts (resolv.conf(5))."""
-    nameservers, search = [], ()
+    nameservers: list[str] = []
+    search: tuple[str, ...] = ()
     for line in text.splitlines():
         key, *values = line.split("#", 1)[0].split(";", 1)[0].split() or [""]
         if key == "nameserver" and values:

@@ -24,8 +24,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     check_answer,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    check_cpu_settings,
     check_settings,
     complete_results,
+    devices_per_rank,
     program_arguments,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose, problem
@@ -33,14 +35,17 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
+    CHANGES,
     ROLE_LABEL,
     condition_of,
     has_settings,
     is_finished,
     labels,
+    network_policy,
     object_name,
     ownership,
     selector,
+    shield,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template import (
     check_pod_settings,
@@ -53,6 +58,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import telling_lines
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import BENCHMARK_DIRECTORIES, MPI_PREFIXES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import check_environment_names
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import (
@@ -69,8 +75,8 @@ API_VERSION = "kubeflow.org/v2beta1"
 
 #: What a user must be let do, as (group, resource, verbs).
 TO_SUBMIT = (
-    ("kubeflow.org", "mpijobs", ("get", "list", "create", "patch", "delete")),
-    ("", "configmaps", ("get", "list", "create", "patch", "delete")),
+    ("kubeflow.org", "mpijobs", CHANGES),
+    ("", "configmaps", CHANGES),
     ("", "pods", ("get", "list")),
     ("", "pods/log", ("get",)),
 )
@@ -97,7 +103,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[str, t.Any]:
-    """A run's MPIJob: its ``objects``, ``name``, ``namespace``, ``selector``, ``workers``, ``ranks``, ``points``, ``needs``.
+    """A run's MPIJob: its ``objects`` and ``policy``, ``name``, ``namespace``, ``selector``, ``workers``, ``ranks``, ``points``, ``needs``.
 
     ``settings``: the role's variables without their prefix, those of the role nccl_benchmark below ``benchmark``. ``name``: of the
     job, by default the run's; ``owner``: is noted in the job, unless it is empty.
@@ -107,6 +113,7 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
     name = settings["name"] or object_name(run_id)
     benchmark = settings["benchmark"]
     backend = choose_backend(benchmark["backend"], settings["gpus"])
+    settings = {**settings, "slots": _slots(backend, settings)}
     texts = {"mpijob-pod": files["mpijob-pod"], **_ssh_files()}
     if backend == "cpu":
         texts["cpu_perf.py"] = files["cpu_perf.py"]
@@ -129,18 +136,20 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
         same = [texts, _job_spec(object_name(run_id), run_id, backend, settings)]
         job["metadata"]["annotations"] = ownership(settings["owner"], same)
     workers = [f"{name}-worker-{index}" for index in range(settings["replicas"])]
+    shielded, policy_needs = shield(settings["network_policy"])
     return {
         "name": name,
         "namespace": settings["namespace"],
         "selector": selector(run_id),
         "backend": backend,
         "objects": [config, job],
+        "policy": network_policy(run_id, {"name": name, **metadata}, settings["owner"]) if shielded else None,
         "workers": workers,
         # A pod on the network of its node has the node's name.
         "host_names": len(workers) if settings["host_network"] else workers,
         "ranks": len(workers) * settings["slots"],
         "points": [_point(collective, backend, benchmark) for collective in benchmark["collectives"]],
-        "needs": [list(need) for need in TO_SUBMIT],
+        "needs": [list(need) for need in (*TO_SUBMIT, *policy_needs)],
     }
 
 
@@ -153,14 +162,29 @@ def choose_backend(wanted: str, gpus: int) -> str:
     return wanted
 
 
+def _slots(backend: str, settings: Object) -> int:
+    """The ranks of a worker, by default as many as its GPUs are enough for. Raises OptionError if they are not."""
+    if backend == "cpu":
+        check_cpu_settings(settings["benchmark"])
+        return settings["slots"] or 1
+    gpus, each = settings["gpus"], devices_per_rank(settings["benchmark"])
+    product = "nccl_benchmark_gpus_per_rank x nccl_benchmark_threads_per_rank"
+    if each > gpus:
+        raise OptionError(product, each, f"1 to {gpus}, which is mpijob_gpus")
+    slots = settings["slots"] or gpus // each
+    if slots * each > gpus:
+        raise OptionError("mpijob_slots", slots, f"1 to {gpus // each}: mpijob_gpus is {gpus}, {product} is {each}")
+    return slots
+
+
 def _check(settings: Object) -> None:
     check_settings(settings["benchmark"])
     if not settings["image"]:
         raise OptionError(
             "mpijob_image", settings["image"], "an image with bash, OpenSSH, Open MPI and nccl-tests, for all pods"
         )
-    least = {"replicas": 1, "slots": 1, "gpus": 0, "timeout": 1, "start_timeout": 1}
-    check_pod_settings("mpijob", settings, least)
+    least = {"replicas": 1, "gpus": 0, "timeout": 1, "start_timeout": 1}
+    check_pod_settings("mpijob", settings, least if settings["slots"] is None else {**least, "slots": 1})
     if settings["name"] and not _JOB_NAME.match(settings["name"]):
         raise OptionError(
             "mpijob_name", settings["name"], "at most 46 lower-case letters, digits and dashes, a letter first"
@@ -417,7 +441,7 @@ def progress(job: Object | None, pods: t.Sequence[Object], workers: int) -> str:
     return f"{ready} of {workers} workers ready, launcher {phase}"
 
 
-def job_results(plan: Object, observed: Object) -> list[dict[str, t.Any]]:
+def job_results(plan: Object, observed: Object) -> list[ResultDocument]:
     """A result document for each collective, also where nothing was run.
 
     ``plan``: of plan_job. ``observed``: what mpijob_finished returned.
@@ -431,7 +455,7 @@ def job_results(plan: Object, observed: Object) -> list[dict[str, t.Any]]:
 def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -> dict[str, t.Any]:
     """What became of a point, as mpi_run returns it."""
     problems = list(general)
-    results: list[dict[str, t.Any]] = []
+    results: list[ResultDocument] = []
     unread = None
     status, exit_status, seconds = "failed", None, None
     if point is None:
@@ -533,7 +557,7 @@ def _pod_problems(plan: Object, observed: Object) -> list[Problem]:
 
 def _launcher_problem(plan: Object, pod: Object, log: str) -> Problem:
     name = pod["metadata"]["name"]
-    ended = next(
+    ended: Object = next(
         (
             status["state"]["terminated"]
             for status in pod["status"].get("containerStatuses") or ()

@@ -18,6 +18,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import ago
 
 MANAGED_BY = "gpufabric.nccl"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
@@ -28,6 +29,11 @@ SETTINGS_ANNOTATION = "gpufabric.nccl/settings"
 # What the pods of a Kubeflow MPIJob carry (mpi-operator v2beta1, pkg/controller/mpi_job_controller.go).
 JOB_LABEL = "training.kubeflow.org/job-name"
 ROLE_LABEL = "training.kubeflow.org/job-role"
+
+#: What a user must be let do with the objects that a play makes.
+CHANGES = ("get", "list", "create", "patch", "delete")
+#: For the NetworkPolicy of a run, as (group, resource, verbs).
+TO_SHIELD = ("networking.k8s.io", "networkpolicies", CHANGES)
 
 _PREFIX = "gpufabric-"
 # Pods and Services add suffixes of their own to it, up to the 63 characters of a DNS label.
@@ -64,6 +70,26 @@ def ownership(owner: str, settings: t.Any) -> dict[str, str]:
     """The annotations that say whose an object is. ``settings``: all that it is made with, as data."""
     text = json.dumps(settings, sort_keys=True, default=str)
     return {OWNER_ANNOTATION: owner, SETTINGS_ANNOTATION: hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+
+def network_policy(run_id: str, metadata: t.Mapping[str, t.Any], owner: str) -> dict[str, t.Any]:
+    """The NetworkPolicy by which only the run's own pods can connect to each other, on any port, as MPI and NCCL do.
+
+    ``metadata``: ``name``, ``namespace`` and ``labels``. Says nothing about what the pods connect to, such as the DNS.
+    """
+    own = {"matchLabels": labels(run_id)}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {**metadata, **({"annotations": {OWNER_ANNOTATION: owner}} if owner else {})},
+        "spec": {"podSelector": own, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": own}]}]},
+    }
+
+
+def shield(wanted: str) -> tuple[bool, list[tuple[str, str, t.Sequence[str]]]]:
+    """Whether a run has a NetworkPolicy, and what must be permitted for it. ``wanted``: ``auto``, ``true`` or ``false``, in any case."""
+    value = str(wanted).lower()
+    return value != "false", [TO_SHIELD] if value == "true" else []
 
 
 def has_settings(found: t.Mapping[str, t.Any], wanted: t.Mapping[str, t.Any]) -> bool:
@@ -117,12 +143,7 @@ def _age(item: t.Mapping[str, t.Any], now: float | None) -> str | None:
         made = calendar.timegm(time.strptime(item["metadata"]["creationTimestamp"], "%Y-%m-%dT%H:%M:%SZ"))
     except (KeyError, TypeError, ValueError):
         return None
-    seconds = max(0, int((time.time() if now is None else now) - made))
-    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
-        if seconds >= size or size == 1:
-            count = seconds // size
-            return f"{count} {unit}{'' if count == 1 else 's'} ago"
-    return None
+    return ago((time.time() if now is None else now) - made)
 
 
 def job_selector(job: str, role: str) -> str:

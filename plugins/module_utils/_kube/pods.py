@@ -19,11 +19,14 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
+    CHANGES,
     job_selector,
     labels,
+    network_policy,
     object_name,
     ownership,
     selector,
+    shield,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template import (
     check_pod_settings,
@@ -43,11 +46,10 @@ _TIMEOUTS = {"worker_pods_": "worker_pods_timeout", "mpijob_": "mpijob_start_tim
 
 #: What the ways in need, as (group, resource, verbs).
 _TO_ADOPT = (("", "pods", ("get", "list")), ("", "pods/exec", ("create",)))
-_CHANGES = ("get", "list", "create", "patch", "delete")
 
 
 def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
-    """How a run gets its pods: ``adopt`` (bool), ``name``, ``selector``, ``names``, ``objects`` to make, ``needs``.
+    """How a run gets its pods: ``adopt`` (bool), ``name``, ``selector``, ``names``, ``objects`` and a ``policy`` to make, ``needs``.
 
     ``settings``: the role's variables without their prefix. ``init``: the program of the pods' first process, in Python.
     ``needs``: permissions as (group, resource, verbs). Raises OptionError.
@@ -66,26 +68,26 @@ def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
             "selector": pods,
             "names": ways.get("names", []),
             "objects": [],
+            "policy": None,
             "needs": _TO_ADOPT,
         }
     _check_creation(settings)
     objects = [_service(run_id, settings), _stateful_set(run_id, settings, init)]
+    shielded, policy_needs = shield(settings["network_policy"])
     needs = [
         *_TO_ADOPT,
         ("", "pods", ("delete",)),
-        ("", "services", _CHANGES),
-        ("apps", "statefulsets", _CHANGES),
+        ("", "services", CHANGES),
+        ("apps", "statefulsets", CHANGES),
+        *policy_needs,
     ]
-    if settings["network_policy"]:
-        # First: there is to be no moment without it.
-        objects.insert(0, _network_policy(run_id, settings))
-        needs.append(("networking.k8s.io", "networkpolicies", _CHANGES))
     return {
         "adopt": False,
         "name": object_name(run_id),
         "selector": selector(run_id),
         "names": [],
         "objects": objects,
+        "policy": network_policy(run_id, _metadata(run_id, settings), settings["owner"]) if shielded else None,
         "needs": needs,
     }
 
@@ -123,20 +125,6 @@ def _service(run_id: str, settings: Object) -> dict[str, t.Any]:
         "metadata": _metadata(run_id, settings),
         # Names are to resolve before all pods are ready: they are for people, the run itself uses addresses.
         "spec": {"clusterIP": "None", "selector": labels(run_id), "publishNotReadyAddresses": True},
-    }
-
-
-def _network_policy(run_id: str, settings: Object) -> dict[str, t.Any]:
-    peers = [{"podSelector": {"matchLabels": labels(run_id)}}]
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": _metadata(run_id, settings),
-        "spec": {
-            "podSelector": {"matchLabels": labels(run_id)},
-            "policyTypes": ["Ingress"],
-            "ingress": [{"from": peers}],
-        },
     }
 
 
@@ -350,7 +338,7 @@ def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -
             pulling = [text for text in warnings if not text.startswith("BackOff:")]
             if pulling and waiting["reason"] == "ImagePullBackOff":
                 said = pulling[-1]
-            facts = {"reason": _short(said)} if said else {}
+            facts: dict[str, str | None] = {"reason": _short(said)} if said else {}
             return problem(_WAITING[waiting["reason"]], name, f"{waiting['reason']}: {said}", prefix=prefix, **facts)
     if status.get("phase") == "Failed":
         return _ended(pod, prefix)

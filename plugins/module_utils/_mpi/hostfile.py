@@ -155,7 +155,8 @@ def match_expected(hosts: t.Iterable[Host], expected: t.Mapping[str, t.Any], clu
         if is_numeric(host.name):
             continue
         labels = cluster_labels(host.name, cluster_domain)
-        closest, found = 0, set()
+        closest = 0
+        found: set[str] = set()
         for other, address in known:
             common = min(len(labels), len(other))
             if labels[:common] == other[:common] and common >= closest:

@@ -183,7 +183,7 @@ DEAD = (
 )
 
 #: Transports of the parameter btl that have another name, or none, in a version.
-TRANSPORTS = {4: {"sm": "vader"}, 5: {"vader": "sm", "openib": None}}
+TRANSPORTS: dict[int, dict[str, str | None]] = {4: {"sm": "vader"}, 5: {"vader": "sm", "openib": None}}
 
 #: What cannot be set together: a list of interfaces not to use, and the list of those to use that it excludes.
 _EXCLUSIVE = {
@@ -316,18 +316,18 @@ def parse_release(version: str) -> tuple[int, int]:
     return int(match.group(1)), int(match.group(2))
 
 
-def check_hosts(version: str, names: t.Sequence[str]) -> None:
-    """Raise OptionError where this Open MPI starts nothing on hosts that the hostfile calls by these names.
+def check_hosts(release: tuple[int, int] | None, names: t.Sequence[str]) -> None:
+    """Raise OptionError where this release of Open MPI starts nothing on hosts that the hostfile calls by these names.
 
     The daemons of Open MPI 4 get all names in a notation of their own, in which a colon separates, and crash.
     """
     six = [name for name in names if ":" in name]
-    if six and len(names) > 1 and parse_release(version)[0] == 4:
-        allowed = f"host names and IPv4 addresses; the daemons of Open MPI {version} crash on IPv6 addresses, those of 5 do not"
+    if six and len(names) > 1 and release is not None and release[0] == 4:
+        allowed = "host names and IPv4 addresses; the daemons of Open MPI 4 crash on IPv6 addresses, those of 5 do not"
         raise OptionError("hostfile", six[0], allowed)
 
 
-def unusable(mpi: t.Mapping[str, str] | None) -> str | None:
+def unusable(mpi: t.Mapping[str, t.Any] | None) -> str | None:
     """Why programs cannot be started by the node's MPI, None where they can."""
     if mpi is None:
         return "mpirun is not on this node"
@@ -341,7 +341,7 @@ def unusable(mpi: t.Mapping[str, str] | None) -> str | None:
     return None
 
 
-def check_implementation(mpi: t.Mapping[str, str] | None) -> t.Mapping[str, str]:
+def check_implementation(mpi: t.Mapping[str, t.Any] | None) -> t.Mapping[str, str]:
     """The node's MPI, if it is one that this can start programs with. Raises NodeError."""
     reason = unusable(mpi)
     if reason is not None or mpi is None:
@@ -414,7 +414,8 @@ def _file_conflicts(launch: Launch, values: t.Mapping[str, str | None]) -> list[
             if any(lines):
                 found.append(Conflict("hosts", None, path, "overridden", "the run has a hostfile of its own"))
             continue
-        parameters = dict(map(str.strip, line.split("=", 1)) for line in lines if "=" in line)
+        halves = (line.partition("=") for line in lines if "=" in line)
+        parameters = {name.strip(): value.strip() for name, _sign, value in halves}
         for name, against, why in _NOT_IN_FILES:
             if (
                 name not in parameters

@@ -17,13 +17,14 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import without_marks
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import POINT_VARIABLE, Reach
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, listing
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\Z")
@@ -53,6 +54,27 @@ class Point:
     unset: tuple[str, ...] = ()
 
 
+class PointResult(t.TypedDict):
+    """A point as mpi_run returns it. ``duration`` in seconds; ``unread``: why there are no ``results``."""
+
+    id: str
+    name: str
+    command: list[str]
+    env: dict[str, str]
+    ranks: int
+    ranks_per_node: int | None
+    status: str
+    exit_status: int | None
+    duration: float | None
+    problems: list[ProblemDict]
+    said: list[str]
+    results: list[ResultDocument]
+    unread: str | None
+    resumed: bool
+    stdout_path: str
+    stderr_path: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """Times in seconds: for all ranks to start, without any output, without anybody who asks, for the run as a whole.
@@ -71,7 +93,7 @@ class Limits:
             if value < 0:
                 raise OptionError(f"{option}_timeout", value, "0 or more seconds")
         if self.total is not None and self.total <= 0:
-            raise OptionError("limit_time", self.total, "more than 0 seconds")
+            raise OptionError("time_limit", self.total, "more than 0 seconds")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +228,8 @@ def telling_lines(text: str, most: int = 20) -> list[str]:
 
 def said_in(output: t.Mapping[str, str]) -> list[str]:
     """The telling lines of the files that a point printed to. Raises NodeError."""
-    return telling_lines(_tail(output["stderr_path"])) or telling_lines(_tail(output["stdout_path"]))
+    lines = telling_lines(_tail(output["stderr_path"])) or telling_lines(_tail(output["stdout_path"]))
+    return [clean(line) for line in lines]
 
 
 def _tail(path: str) -> str:
@@ -267,7 +290,7 @@ def explain(failed: t.Sequence[t.Mapping[str, t.Any]], total: int) -> str:
     return f"{len(failed)} of {total} points did not finish: " + "\n".join(texts)
 
 
-def _in_words(entry: t.Mapping[str, t.Any]) -> str:
+def _in_words(entry: ProblemDict) -> str:
     where = f"{entry['host']}: " if entry["host"] else ""
     return f"{where}{entry['cause']} {entry['cure']}"
 
@@ -282,8 +305,9 @@ def assemble(
     ``points``: as they were described. ``outcomes``: by number, from 1. ``over``: what was said of the run as a whole.
     """
     paths = over.get("paths", {})
-    whole = [
-        {**point, **outcomes.get(number, {}), **paths.get(str(number), {})} for number, point in enumerate(points, 1)
+    whole: list[PointResult] = [
+        t.cast(PointResult, {**point, **outcomes.get(number, {}), **paths.get(str(number), {})})
+        for number, point in enumerate(points, 1)
     ]
     return {
         "points": whole,

@@ -74,11 +74,8 @@ def parse_look(text: str, pid: int, start: int) -> Look | None:
     if lines is None or len(lines) < 3:
         return None
     stat, run, *events = lines
-    try:
-        known = json.loads(run)
-    except ValueError:
-        return Look(False)
-    if (known["pid"], known["start"]) != (pid, start):
+    known = next(iter(parse_events([run])), {})
+    if (known.get("pid"), known.get("start")) != (pid, start):
         return Look(False)
     # The line end before the mark is not the events'.
     return Look(True, is_alive(stat, start), "\n".join(events))
@@ -86,7 +83,7 @@ def parse_look(text: str, pid: int, start: int) -> Look | None:
 
 def is_alive(stat: str | None, start: int) -> bool:
     """Whether a process runs, from the text of its /proc/PID/stat. Nobody may be there to reap one that has ended."""
-    return bool(stat) and ")" in stat and parse_stat(stat)[0] not in "ZX" and parse_start(stat) == start
+    return stat is not None and ")" in stat and parse_stat(stat)[0] not in "ZX" and parse_start(stat) == start
 
 
 def read_command(path: str, offset: int) -> str:
@@ -132,13 +129,15 @@ class Journal:
 
 
 def parse_events(lines: t.Iterable[str]) -> list[Event]:
-    """Events from the lines of their file. One that was cut off with its runner is passed over."""
-    found = []
+    """Events from the lines of their file. One that was cut off with its runner, or is no event, is passed over."""
+    found: list[Event] = []
     for line in lines:
         try:
-            found.append(json.loads(line))
-        except ValueError:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(event, dict):
+            found.append(event)
     return found
 
 

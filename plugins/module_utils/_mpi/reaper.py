@@ -16,6 +16,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import DidNotEnd, run
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE
 
 #: Set in every process of a point, on every node, so that it can be found and ended.
 POINT_VARIABLE = "GPUFABRIC_POINT"
@@ -39,7 +40,14 @@ found() {{
         pid=${{path#/proc/}}
         pid=${{pid%/environ}}
         # Not those of containers, which may have a run of the same name.
-        [ "$pid" != "$$" ] && [ -O "/proc/$pid" ] && [ "/proc/$pid/ns/pid" -ef /proc/self/ns/pid ] && printf '%s ' "$pid"
+        [ "$pid" != "$$" ] && [ -O "/proc/$pid" ] && [ "/proc/$pid/ns/pid" -ef /proc/self/ns/pid ] || continue
+        # Another run of the name may have another directory. An sshd that is not the run's own names none.
+        if [ -n "${{{RUN_DIR_VARIABLE}:-}}" ]; then
+            grep -zqxF -e "{RUN_DIR_VARIABLE}=${RUN_DIR_VARIABLE}" "$path" || continue
+        else
+            grep -zq -e "^{RUN_DIR_VARIABLE}=" "$path" && continue
+        fi
+        printf '%s ' "$pid"
     done
 }}
 gone() {{

@@ -38,6 +38,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Event, is_alive, parse_events
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import POINT_VARIABLE, Reach, Reaped, reap
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
+    Selector,
     end_started,
     parse_start,
     read_processes,
@@ -149,7 +150,7 @@ class Run:
         """Whether anything of the points runs on this node, or what came of them is not written down."""
         if not self.exists() or self._read(self._state) is None:
             return False
-        return not self._is_told() or bool(stamped(read_processes(), POINT_VARIABLE, *self._stamps()))
+        return not self._is_told() or bool(stamped(read_processes(), self._is_of_a_point()))
 
     def stop(self) -> dict[str, t.Any]:
         """End what runs of the points, on all hosts; what came of them all, where any were run. Raises NodeError."""
@@ -240,7 +241,7 @@ class Run:
         """End a process and all of the points on this node; says so where some do not end."""
         try:
             # mpirun passes the signal on to its daemons, and needs a moment to see them go.
-            end_started(pid, POINT_VARIABLE, *self._stamps(), grace=5.0)
+            end_started(pid, self._is_of_a_point(), grace=5.0)
         except NodeError as error:
             return [Reaped(os.uname().nodename, error=str(error))]
         return []
@@ -265,7 +266,7 @@ class Run:
 
     def _prepare(self, plan: Plan, resume: bool) -> dict[int, dict[str, t.Any]]:
         """Write what is to be run, and forget the points of an earlier run but for those that are kept: these, by number."""
-        entries = [
+        entries: list[dict[str, t.Any]] = [
             {
                 "id": job.point.id,
                 "name": job.point.name,
@@ -357,9 +358,10 @@ class Run:
             with open(self._log, "a", encoding="utf-8") as log:
                 log.write(f"cannot write {self._archive}: {error.strerror}\n")
 
-    def _stamps(self) -> list[str]:
+    def _is_of_a_point(self) -> Selector:
         total = (self._read(self._state) or {"total": 0})["total"]
-        return [f"{self.run_dir.run_id}/{number}" for number in range(1, total + 1)]
+        points = (f"{self.run_dir.run_id}/{number}" for number in range(1, total + 1))
+        return self.run_dir.started_with(POINT_VARIABLE, *points)
 
     @staticmethod
     def _write(path: str, value: t.Mapping[str, t.Any]) -> None:

@@ -51,6 +51,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files impo
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.json_output import is_document
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import GrowingOutput, parse_file
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_addresses
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
@@ -87,7 +88,8 @@ def launch_environment(run_dir: RunDir, number: int, environment: t.Mapping[str,
     """
     own = dict.fromkeys(DAEMON_VARIABLES, f"{run_dir.run_id}/{number}")
     kept = {name: value for name, value in environment.items() if name != "SSH_CONNECTION"}
-    return {**kept, **own, "TMPDIR": run_dir.tmp}
+    # On other nodes the run may have another directory.
+    return {**kept, **own, **run_dir.marks(), "TMPDIR": run_dir.tmp}
 
 
 def too_full(free: int, size: int, printed: int) -> bool:
@@ -437,7 +439,7 @@ class _Watch:
         while self._advance():
             pass
 
-    def finish(self) -> tuple[list[dict[str, t.Any]], str | None]:
+    def finish(self) -> tuple[list[ResultDocument], str | None]:
         """The result documents of all that was printed, or why there are none."""
         self.drain()
         self._out.close()

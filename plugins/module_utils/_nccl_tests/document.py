@@ -11,6 +11,7 @@ Sizes are in bytes, times in microseconds, bandwidths in GB/s (10^9 bytes a seco
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 import re
@@ -18,6 +19,17 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import (
+    Steps,
+    algorithm_bandwidth,
+    bus_factor,
+    times,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import (
+    Placement,
+    ResultDocument,
+    Summary,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 problem = RESULT_CATALOGUE.problem
@@ -25,12 +37,13 @@ problem = RESULT_CATALOGUE.problem
 RESULT_SCHEMA = "gpufabric.nccl/result/v1"
 
 #: The two halves of a row, as the document and as people call them.
-PLACEMENTS = {"out_of_place": "out-of-place", "in_place": "in-place"}
+PLACEMENTS: dict[Placement, str] = {"out_of_place": "out-of-place", "in_place": "in-place"}
 
 CONFIG = (
     *("nthreads", "ngpus", "minbytes", "maxbytes", "step", "warmup_iters", "iters", "agg_iters", "validation", "graph"),
 )
 
+#: A row that is being read; in a document it is shapes.Row.
 Row = t.Dict[str, t.Any]
 
 
@@ -50,6 +63,8 @@ class Test:
     rows: list[Row] = dataclasses.field(default_factory=list)
     #: Half of what the last printed digit of each bus bandwidth stands for, in sum: how far off their mean may be.
     rounding: float = 0.0
+    #: How exact the numbers of a half were printed, by the half's id.
+    steps: dict[int, Steps] = dataclasses.field(default_factory=dict)
     #: Rows of which only the out-of-place half was printed.
     half_rows: list[Row] = dataclasses.field(default_factory=list)
     #: Whether the table has no header, and whether a row of it is not what such rows are.
@@ -62,7 +77,8 @@ class Test:
     lost_evidence: str = ""
     elided: bool = False
     bounds: list[tuple[int, bool]] = dataclasses.field(default_factory=list)
-    averages: list[tuple[float, bool]] = dataclasses.field(default_factory=list)
+    #: Printed averages of busbw, None for one that is no number, each with whether it passed.
+    averages: list[tuple[float | None, bool]] = dataclasses.field(default_factory=list)
     bitwise: list[int] = dataclasses.field(default_factory=list)
     json_output: str | None = None
     failure: str = ""
@@ -75,23 +91,31 @@ class Test:
         self.lost_rows += 1
         self.lost_evidence = self.lost_evidence or evidence.strip()[:200]
 
+    def note_steps(self, row: Row, steps: t.Mapping[str, Steps | None]) -> None:
+        """Keep how exact the numbers of a row were printed, for ``document``; ``steps`` by placement."""
+        for placement, step in steps.items():
+            if step is not None and row[placement] is not None:
+                self.steps[id(row[placement])] = step
+
     @property
     def runs(self) -> int:
         """The number of programs that printed the text: each has one rank 0 and one summary."""
         return max(1, sum(rank["rank"] == 0 for rank in self.ranks), len(self.bounds))
 
-    def document(self) -> dict[str, t.Any]:
+    def document(self) -> ResultDocument:
         """The result document."""
         self._settle_headless_rows()
         self._settle_joined_rows()
         self._settle_half_rows()
         self._settle_errors()
+        self.collective = self.collective or _derived_collective(self.rows)
+        self._settle_bandwidths()
         problems = list(self._problems())
         not_whole = {"output-cut", "rows-lost", "rows-elided", "average-differs", "mpi-missing"}
-        document = {
+        document: dict[str, t.Any] = {
             "schema": RESULT_SCHEMA,
             "tool": self.tool,
-            "collective": self.collective or _derived_collective(self.rows),
+            "collective": self.collective,
             "complete": not not_whole & {item.id for item in problems},
             "config": self.config,
             "ranks": self.ranks,
@@ -106,11 +130,11 @@ class Test:
             "problems": [],
             "verdict": "",
         }
-        return add_problems(document, problems)
+        return add_problems(t.cast(ResultDocument, document), problems)
 
     def _settle_headless_rows(self) -> None:
         """Keep rows without a header only if the numbers of one of them fit no other columns."""
-        if self.headless and (self.doubtful or not any(half["algbw"] >= 0.1 for _size, _place, half in self._halves())):
+        if self.headless and (self.doubtful or not any(_is_proof(half) for _size, _place, half in self._halves())):
             for row in self.rows:
                 self.lose(f"size {row['size']}: the header of the table is missing")
             self.rows, self.joined = [], []
@@ -130,10 +154,10 @@ class Test:
         """Keep rows without the in-place half if all rows are such and the printed average is theirs; else they are cut."""
         if not self.half_rows:
             return
-        values = [row["out_of_place"]["busbw"] for row in self.half_rows]
+        mean = _mean([row["out_of_place"]["busbw"] for row in self.half_rows])
         # Without a header it may be the other half.
-        alone = not self.rows and not self.headless and self.averages
-        if alone and _close(sum(values) / len(values), self.averages[0][0], 0.005):
+        printed = self.averages[0][0] if self.averages and not self.rows and not self.headless else None
+        if printed is not None and mean is not None and _close(mean, printed, 0.005):
             self.rows = self.half_rows
             self.rounding = 0.005 * len(self.rows)
         else:
@@ -144,22 +168,63 @@ class Test:
     def _settle_errors(self) -> None:
         """Old versions print the greatest difference instead of the number of wrong values; their summary says if there are none."""
         for _size, _placement, half in self._halves():
-            if half.get("error") == 0 or ("error" in half and self.bounds and all(okay for count, okay in self.bounds)):
+            error = half.get("error")
+            if error == 0 or (error is not None and self.bounds and all(okay for count, okay in self.bounds)):
                 half["wrong"] = 0
 
-    def _halves(self) -> t.Iterator[tuple[int, str, dict[str, t.Any]]]:
+    def _settle_bandwidths(self) -> None:
+        """Replace bandwidths by those worked out from the times, where these are more exact.
+
+        Where a printed one differs by more than rounding, it stays, and the other is beside it in ``computed``.
+        """
+        if self.runs > 1:
+            return
+        ranks = self._ranks_of_a_group()
+        factor = None if ranks is None else bus_factor(self.collective, ranks)
+        for size, _placement, half in self._halves():
+            steps = self.steps.get(id(half))
+            if steps is None or half["time_us"] is None:
+                continue
+            worked_out = algorithm_bandwidth(self.collective, size, ranks, half["time_us"], steps.time_us)
+            if worked_out is None:
+                continue
+            both = {"algbw": worked_out, "busbw": None if factor is None else times(worked_out, factor)}
+            for name, value in both.items():
+                printed, step = half[name], getattr(steps, name)
+                if value is None or printed is None:
+                    continue
+                if value.is_printed(printed, step):
+                    half[name] = value.refined(printed, step)
+                # Before 2.13, which printed "error", some collectives had other formulas.
+                elif factor is not None and "error" not in half:
+                    half.setdefault("computed", {})[name] = value.value
+
+    def _ranks_of_a_group(self) -> int | None:
+        """How many ranks took part in a collective; None if the list of ranks has gaps, or groups of several sizes."""
+        numbers = {rank["rank"] for rank in self.ranks}
+        if not numbers or len(numbers) != max(numbers) + 1:
+            return None
+        sizes = set(collections.Counter(rank["group"] for rank in self.ranks).values())
+        return sizes.pop() if len(sizes) == 1 else None
+
+    def mean_busbw(self) -> float | None:
+        """The mean bus bandwidth of all halves, in GB/s; None if one is no number, or there is none."""
+        return _mean([half["busbw"] for _size, _placement, half in self._halves()])
+
+    def _halves(self) -> t.Iterator[tuple[int, Placement, dict[str, t.Any]]]:
         for row in self.rows:
             for placement in PLACEMENTS:
                 if row[placement] is not None:
                     yield row["size"], placement, row[placement]
 
-    def _summary(self) -> dict[str, t.Any]:
+    def _summary(self) -> Summary:
         halves = list(self._halves())
         wrong = [half["wrong"] for size, placement, half in halves if half["wrong"] is not None]
         peak: tuple[float | None, int | None] = (None, None)
         # The bandwidths of separate runs are not those of the hosts together.
-        if halves and self.runs == 1:
-            peak = max((half["busbw"], size) for size, placement, half in halves)
+        known = [(half["busbw"], size) for size, placement, half in halves if half["busbw"] is not None]
+        if known and self.runs == 1:
+            peak = max(known)
         return {
             "avg_busbw": self.averages[0][0] if self.averages and self.runs == 1 else None,
             "peak_busbw": peak[0],
@@ -178,8 +243,11 @@ class Test:
         else:
             yield from self._missing_lines()
         yield from self._wrong_values()
-        if any(not okay for value, okay in self.averages):
-            yield problem("average-below-minimum", evidence=f"Avg bus bandwidth: {self.averages[0][0]:g} FAILED")
+        yield from self._doubtful_numbers()
+        failed = [value for value, okay in self.averages if not okay]
+        if failed:
+            printed = "no number" if failed[0] is None else f"{failed[0]:g}"
+            yield problem("average-below-minimum", evidence=f"Avg bus bandwidth: {printed} FAILED")
         if self.errors:
             yield problem("errors-reported", evidence=listing(self.errors)[:500])
 
@@ -199,12 +267,32 @@ class Test:
             yield from self._average_differs()
 
     def _average_differs(self) -> t.Iterator[Problem]:
-        busbw = [half["busbw"] for size, placement, half in self._halves()]
-        mean = sum(busbw) / len(busbw) if busbw else 0.0
+        count = sum(1 for _half in self._halves())
+        mean = self.mean_busbw() if count else 0.0
         printed = self.averages[0][0]
-        if not _close(mean, printed, self.rounding / len(busbw) if busbw else 0.0):
+        if mean is not None and printed is not None and not _close(mean, printed, self.rounding / max(1, count)):
             evidence = f"Avg bus bandwidth: {printed:g}; mean of {len(self.rows)} rows: {mean:g}"
             yield problem("average-differs", evidence=evidence)
+
+    def _doubtful_numbers(self) -> t.Iterator[Problem]:
+        """Cells that are no numbers, and bandwidths that are not those of their times."""
+        told = [(size, PLACEMENTS[placement], half) for size, placement, half in self._halves()]
+        found = [
+            f"{name} {cell} at size {size} {placement}"
+            for size, placement, half in told
+            for name, cell in half.get("no_numbers", {}).items()
+        ]
+        if not found and any(value is None for value, _okay in self.averages):
+            found = ["the average bus bandwidth"]
+        if found:
+            yield problem("no-number", evidence=listing(found))
+        differ = [
+            f"{name} {half[name]:g} at size {size} {placement}, worked out {value:g}"
+            for size, placement, half in told
+            for name, value in half.get("computed", {}).items()
+        ]
+        if differ:
+            yield problem("bandwidth-differs", evidence=listing(differ))
 
     def _wrong_values(self) -> t.Iterator[Problem]:
         found = [
@@ -219,7 +307,7 @@ class Test:
             yield problem("bitwise-mismatch", evidence=f"Bitwise mismatches: {sum(self.bitwise)}")
 
 
-def add_problems(document: t.Mapping[str, t.Any], problems: t.Iterable[Problem]) -> dict[str, t.Any]:
+def add_problems(document: ResultDocument, problems: t.Iterable[Problem]) -> ResultDocument:
     """The document with the problems that it does not have yet, and the verdict that follows."""
     known = document["problems"]
     entries = [*known, *(entry for entry in (item.as_dict() for item in problems) if entry not in known)]
@@ -247,7 +335,16 @@ def library_version(number: int | None) -> str | None:
 
 def _has_bandwidth(row: Row) -> bool:
     """Whether the bandwidths of a row have enough digits to prove that its parts belong together."""
-    return all(row[placement] is None or row[placement]["algbw"] >= 0.1 for placement in PLACEMENTS)
+    return all(row[placement] is None or _is_proof(row[placement]) for placement in PLACEMENTS)
+
+
+def _is_proof(half: t.Mapping[str, t.Any]) -> bool:
+    return half["algbw"] is not None and half["algbw"] >= 0.1
+
+
+def _mean(values: t.Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
 def _close(mean: float, printed: float, rounding: float) -> bool:
@@ -262,7 +359,8 @@ def _derived_collective(rows: t.Sequence[Row]) -> str | None:
     collective is.
     """
     halves = [row["out_of_place"] or row["in_place"] for row in rows]
-    half = max(halves, key=lambda half: half["algbw"], default=None)
+    known = [half for half in halves if half["algbw"] is not None and half["busbw"] is not None]
+    half = max(known, key=lambda half: half["algbw"], default=None)
     if half is None or half["algbw"] < 1:
         return None
     return "all_reduce" if half["busbw"] > 1.1 * half["algbw"] else None

@@ -18,6 +18,7 @@ import math
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import Steps
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import (
     PLACEMENTS,
     Row,
@@ -25,6 +26,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.documen
     collective_of,
     library_version,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines import BLOCK
 
 _OF_NCCL = """
     ALGO AVOID_RECORD_STREAMS BUFFSIZE CGA_CLUSTER_SIZE CHECKS_DISABLE CHECK_POINTERS COLLNET_ENABLE COMM_BLOCKING
@@ -62,7 +64,7 @@ _CONFIG_KEYS = {
     "validation": "validation",
     "graph": "graph",
 }
-_PER_ITERATION = {"min_us": "i_min", "max_us": "i_max", "p99_us": "i_p99", "cv_pct": "i_cv%"}
+_MEASURES = {"min_us": "i_min", "max_us": "i_max", "p99_us": "i_p99", "cv_pct": "i_cv%", "hip_event_time": "hipevt"}
 #: Names of collectives in rows, as the names of their programs.
 _COLLECTIVES = {
     "allreduce": "all_reduce",
@@ -73,6 +75,10 @@ _COLLECTIVES = {
     "sendrecv": "sendrecv",
     "allreducewithbias": "all_reduce_bias",
 }
+#: What stands for a value that is no number: -J writes "nan" and inf, -Z json nan and inf.
+_NO_NUMBER = re.compile(r"-?(?:nan|inf|infinity)(?:\(.*\))?", re.IGNORECASE)
+#: -J writes six decimals.
+_STEPS = Steps(0.5e-6, 0.5e-6, 0.5e-6)
 _PASSED_OVER = ("times_us", "per_process_max_times_us")
 _DOCUMENT = re.compile(
     r"(?:\ufeff)?\s*(?:\[\s*)?\{\s*\"(?:version|start_time|args|env|nccl_version|config|results|out_of_bounds"
@@ -102,9 +108,22 @@ def foreign_name(head: str) -> str | None:
 def read_json(chunks: t.Iterable[str]) -> list[Test]:
     """The tests of a file: one or more documents of ``-J``, or the objects of ``-Z json``."""
     reader = _Reader()
-    for chunk in chunks:
-        reader.feed(chunk)
+    for block in _blocks(chunks):
+        reader.feed(block)
     return reader.finish()
+
+
+def _blocks(chunks: t.Iterable[str]) -> t.Iterator[str]:
+    """The same text in larger parts: what is no whole token yet is looked at again with each of them."""
+    parts: list[str] = []
+    length = 0
+    for chunk in chunks:
+        parts.append(chunk)
+        length += len(chunk)
+        if length >= BLOCK:
+            yield "".join(parts)
+            parts, length = [], 0
+    yield "".join(parts)
 
 
 class ReporterRows:
@@ -112,14 +131,14 @@ class ReporterRows:
 
     def __init__(self) -> None:
         self.tests: list[Test] = []
-        self._begun: dict[str, t.Any] | None = None
+        self._begun: list[t.Any] | None = None
         self._name: str | None = None
 
     def read_line(self, text: str) -> None:
         """Take a line that holds one object, or is to hold one."""
         match = _FLAT_OBJECT.search(text)
         try:
-            value = json.loads(re.sub(r":\s*N/A\b", ": null", match.group(0))) if match else None
+            value = json.loads(_as_json(match.group(0)), parse_constant=str) if match else None
         except ValueError:
             value = None
         if isinstance(value, dict):
@@ -154,7 +173,7 @@ class ReporterRows:
             return
         row["in_place" if in_place else "out_of_place"] = half
         test.rows.append(row)
-        self._begun = None if in_place else identity  # type: ignore[assignment]
+        self._begun = None if in_place else identity
 
     def _test(self, name: str | None) -> Test:
         if not self.tests or (name is not None and self._name is not None and name != self._name):
@@ -315,13 +334,21 @@ def _word(word: str) -> t.Any:
     known = {"true": True, "false": False, "null": None}
     if word in known:
         return known[word]
-    if re.match(r"-?(?:nan|inf|infinity|NaN|Infinity|N/A)(?:\(.*\))?\Z", word):
-        return None if word == "N/A" else "nan"
+    if word == "N/A":
+        return None
+    if _is_no_number(word):
+        return word
     if re.match(r"-?(?:0|[1-9]\d{0,18})\Z", word):
         return int(word)
     if re.match(r"-?(?:0|[1-9]\d{0,18})(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?\Z", word):
         return float(word)
     return _BAD
+
+
+def _as_json(text: str) -> str:
+    """An object of ``-Z json`` with its values as JSON has them."""
+    text = re.sub(r":\s*N/A\b", ": null", text)
+    return re.sub(r":\s*(-?(?:nan|inf))\b", r': "\1"', text)
 
 
 def _string(token: str) -> str:
@@ -359,6 +386,7 @@ def _test_of(value: t.Mapping[str, t.Any], rows: t.Sequence[t.Mapping[str, t.Any
             test.lose(f"size {item.get('size')}")
         else:
             test.rows.append(row)
+            test.note_steps(row, dict.fromkeys(PLACEMENTS, _STEPS))
     for _index in range(lost):
         test.lose("a row that is not closed")
     bounds = _dict(value.get("out_of_bounds"))
@@ -370,8 +398,9 @@ def _test_of(value: t.Mapping[str, t.Any], rows: t.Sequence[t.Mapping[str, t.Any
     # Both were misspelt up to nccl-tests 2.17.8.
     average = _dict(value.get("average_bus_bandwidth", value.get("average_bus_bandwidith")))
     number = average.get("bandwidth", average.get("bandwidith"))
-    if _is_number(number):
-        test.averages.append((float(number), average.get("okay") not in ("false", False)))
+    if _is_number(number) or _is_no_number(number):
+        printed = float(number) if _is_number(number) else None
+        test.averages.append((printed, average.get("okay") not in ("false", False)))
     test.errors = [item[:200] for item in _list(value.get("errors"))[:20] if isinstance(item, str) and item]
     if not (test.bounds and test.averages):
         test.ended = False
@@ -392,7 +421,7 @@ def _row(item: t.Mapping[str, t.Any]) -> Row | None:
         "root": int(match.group(1)),
     }
     for placement in PLACEMENTS:
-        cells = item.get(placement)
+        cells: t.Any = item.get(placement)
         half = None
         if isinstance(cells, dict):
             half = _half(cells, {"time": "time_us", "alg_bw": "algbw", "bus_bw": "busbw"}, cells.get("nwrong"))
@@ -401,20 +430,16 @@ def _row(item: t.Mapping[str, t.Any]) -> Row | None:
             return None
         row[placement] = half
         if half is not None:
-            extra = {
-                name: float(value)
-                for key, name in _PER_ITERATION.items()
-                for value in [_dict(item.get(f"{placement}_per_iter")).get(key)]
-                if _is_number(value)
-            }
-            if _is_number(cells.get("hip_event_time")):
-                extra["hipevt"] = float(cells["hip_event_time"])
+            measures = {**_dict(item.get(f"{placement}_per_iter")), "hip_event_time": cells.get("hip_event_time")}
+            extra: dict[str, float | None] = {}
+            for key, name in _MEASURES.items():
+                _put_number(extra, name, measures.get(key), half)
             if extra:
                 half["extra"] = extra
     tuning = {
         key: value
         for key, value in _dict(item.get("tuning")).items()
-        if isinstance(value, (str, int, float)) and value != "nan"
+        if isinstance(value, (str, int, float)) and not _is_no_number(value)
     }
     if tuning:
         row["extra"] = tuning
@@ -429,12 +454,11 @@ def _has_words(item: t.Mapping[str, t.Any]) -> bool:
 def _half(cells: t.Mapping[str, t.Any], names: t.Mapping[str, str], wrong: t.Any) -> dict[str, t.Any] | None:
     half: dict[str, t.Any] = {}
     for key, name in names.items():
-        value = cells.get(key)
+        value: t.Any = cells.get(key)
         if key == "time" and value is None and "cpu_time" in cells:
             half["time_us"], value, name = None, cells["cpu_time"], "cpu_time_us"
-        if not _is_number(value) or value < 0:
+        if not _put_number(half, name, value, half) or (half[name] or 0.0) < 0:
             return None
-        half[name] = float(value)
     if isinstance(wrong, str) and re.match(r"\d{1,19}\Z", wrong):
         wrong = int(wrong)
     if wrong in (None, "N/A"):
@@ -444,6 +468,16 @@ def _half(cells: t.Mapping[str, t.Any], names: t.Mapping[str, str], wrong: t.Any
     else:
         return None
     return half
+
+
+def _put_number(numbers: dict[str, t.Any], name: str, value: t.Any, half: dict[str, t.Any]) -> bool:
+    """Add a value to numbers: None for nan and inf, which ``half`` notes. False if it is neither, and nothing was added."""
+    if _is_no_number(value):
+        numbers[name] = None
+        half.setdefault("no_numbers", {})[name] = value
+    elif _is_number(value):
+        numbers[name] = float(value)
+    return name in numbers
 
 
 def _ranks(devices: t.Sequence[t.Any], per_process: int) -> t.Iterator[dict[str, t.Any]]:
@@ -498,3 +532,7 @@ def _is_count(value: t.Any) -> bool:
 
 def _is_number(value: t.Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_no_number(value: t.Any) -> bool:
+    return isinstance(value, str) and _NO_NUMBER.fullmatch(value) is not None

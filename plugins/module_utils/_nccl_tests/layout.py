@@ -12,19 +12,22 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import Steps
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import PLACEMENTS, Row
 
 # Digits are bounded, because a torn log may hold any number of them and Python refuses to convert the longest.
 NUMBER = r"\d{1,19}(?:\.\d{1,6})?(?:e[+-]\d{2})?"
+#: What C prints for a value that is no number. It may not touch other text: ``inf`` begins many words.
+NO_NUMBER = r"-?(?:nan|inf)(?!\S)"
 CELLS = {
     "redop": re.compile(r"[a-z]\w{0,30}"),
     "root": re.compile(r"-1|0|[1-9]\d{0,8}"),
-    "time": re.compile(NUMBER),
-    "bandwidth": re.compile(NUMBER),
+    "time": re.compile(rf"{NO_NUMBER}|{NUMBER}"),
+    "bandwidth": re.compile(rf"{NO_NUMBER}|{NUMBER}"),
     # As %g prints them: whole numbers, or six digits and an exponent.
     "wrong": re.compile(r"N/A|[1-9](?:\.\d{1,5})?e\+\d\d|0|[1-9]\d{0,6}"),
-    "error": re.compile(r"N/A|\d(?:\.\d{1,6})?e[+-]\d\d"),
-    "measure": re.compile(rf"N/A|{NUMBER}"),
+    "error": re.compile(rf"N/A|{NO_NUMBER}|\d(?:\.\d{{1,6}})?e[+-]\d\d"),
+    "measure": re.compile(rf"N/A|{NO_NUMBER}|{NUMBER}"),
     "word": re.compile(r"\S{1,60}"),
 }
 
@@ -177,6 +180,8 @@ class Piece:
             if layout.names[start] != "time":
                 return False
             cells = dict(zip(layout.names[start:end], self.cells[start:end]))
+            if any(is_no_number(cells[name]) for name in ("time", "algbw", "busbw")):
+                return False
             time, algbw = float(cells["time"]) * layout.unit, float(cells["algbw"])
             # Both are rounded to what was printed.
             error, step = step_of(cells["time"]) * layout.unit, 1.01 * step_of(cells["algbw"])
@@ -213,12 +218,16 @@ def row_of(piece: Piece) -> Row:
     return row
 
 
+#: Names of the document for columns that it calls otherwise.
+_NAMES = {"time": "time_us", "cputime": "cpu_time_us"}
+
+
 def _half(cells: dict[str, str], unit: float) -> dict[str, t.Any]:
     half: dict[str, t.Any] = {
         # The time that the host needs to start the work is not the time of the collective.
         "time_us": _microseconds(cells["time"], unit) if "time" in cells else None,
-        "algbw": float(cells["algbw"]),
-        "busbw": float(cells["busbw"]),
+        "algbw": _number(cells["algbw"]),
+        "busbw": _number(cells["busbw"]),
         "wrong": None,
     }
     if "cputime" in cells:
@@ -226,16 +235,41 @@ def _half(cells: dict[str, str], unit: float) -> dict[str, t.Any]:
     for name in _WRONG:
         value = cells.get(name)
         # N/A is a value that was not checked. A large number is printed rounded, as 1.31072e+08.
-        if value not in (None, "N/A"):
-            half["wrong" if name == "#wrong" else "error"] = round(float(value)) if name == "#wrong" else float(value)
-    extra = {name: None if cells[name] == "N/A" else float(cells[name]) for name in _MEASURES if name in cells}
+        if value is not None and value != "N/A":
+            half["wrong" if name == "#wrong" else "error"] = round(float(value)) if name == "#wrong" else _number(value)
+    extra = {name: None if cells[name] == "N/A" else _number(cells[name]) for name in _MEASURES if name in cells}
     if extra:
         half["extra"] = extra
+    no_numbers = {_NAMES.get(name, name): cell for name, cell in cells.items() if is_no_number(cell)}
+    if no_numbers:
+        half["no_numbers"] = no_numbers
     return half
 
 
-def _microseconds(cell: str, unit: float) -> float:
-    return float(cell) if unit == 1.0 else round(float(cell) * unit, 6)
+def is_no_number(cell: str) -> bool:
+    """Whether a cell is ``nan`` or ``inf``, as C prints a division by zero."""
+    return re.match(rf"{NO_NUMBER}\Z", cell) is not None
+
+
+def _number(cell: str) -> float | None:
+    return None if is_no_number(cell) else float(cell)
+
+
+def _microseconds(cell: str, unit: float) -> float | None:
+    time = _number(cell)
+    return time if unit == 1.0 or time is None else round(time * unit, 6)
+
+
+def steps_of(piece: Piece, start: int) -> Steps | None:
+    """How exact the numbers of the half are that begins there; None if one of them is none, or the time is the CPU's."""
+    names, cells = piece.layout.names, piece.cells
+    if names[start] != "time":
+        return None
+    used = [cells[names.index(name, start)] for name in ("time", "algbw", "busbw")]
+    if any(map(is_no_number, used)):
+        return None
+    time, algbw, busbw = map(step_of, used)
+    return Steps(time * piece.layout.unit, algbw, busbw)
 
 
 def step_of(cell: str) -> float:

@@ -38,7 +38,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines i
     lines_of,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import process_count
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.text_output import TABLE, TextReader, parse_row
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.text_output import TABLE, TextReader
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 __all__ = [
@@ -50,7 +51,6 @@ __all__ = [
     "overall_verdict",
     "parse_file",
     "parse_results",
-    "parse_row",
     "results_object",
 ]
 
@@ -98,7 +98,7 @@ class _Input:
             self.other = foreign_name(line)
         self.reader.read(line, whole)
 
-    def documents(self) -> list[dict[str, t.Any]]:
+    def documents(self) -> list[ResultDocument]:
         """The documents of all tests. Raises GpufabricError if there is no test."""
         tests = self.reader.finish()
         if self.reader.unknown and not any(test.rows for test in tests):
@@ -134,7 +134,7 @@ class GrowingOutput:
             index, count = index + 1, 0
         return rows
 
-    def documents(self) -> list[dict[str, t.Any]]:
+    def documents(self) -> list[ResultDocument]:
         """The documents of all tests, after the program has ended. Raises GpufabricError if there is no test."""
         rest = self._lines.rest()
         if rest:
@@ -142,7 +142,7 @@ class GrowingOutput:
         return self._input.documents()
 
 
-def parse_results(lines: t.Iterable[str]) -> list[dict[str, t.Any]]:
+def parse_results(lines: t.Iterable[str]) -> list[ResultDocument]:
     """The tests in a text as result documents, in their order.
 
     ``lines`` is read once and not kept, and may be the lines of a JSON file. Raises GpufabricError if there is no test.
@@ -162,7 +162,8 @@ def parse_results(lines: t.Iterable[str]) -> list[dict[str, t.Any]]:
     else:
         lines = itertools.chain([head], lines)
     text = _Input()
-    before, terminated = None, False
+    before: str | None = None
+    terminated = False
     for line in lines:
         if before is not None:
             text.read(before)
@@ -173,7 +174,7 @@ def parse_results(lines: t.Iterable[str]) -> list[dict[str, t.Any]]:
     return text.documents()
 
 
-def parse_file(path: str) -> list[dict[str, t.Any]]:
+def parse_file(path: str) -> list[ResultDocument]:
     """The same of a file, which is read in blocks and never held as a whole. Raises OSError too."""
     with open(path, "rb") as file:
         head = file.read(4096)
@@ -181,7 +182,7 @@ def parse_file(path: str) -> list[dict[str, t.Any]]:
         encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
         if encoding == "utf-16":
             # What PowerShell writes.
-            return parse_results(codecs.getreader(encoding)(file, errors="replace"))
+            return parse_results(codecs.getreader(encoding)(file, "replace"))
         if is_document(head.decode(encoding, errors="replace")):
             return _documents(read_json(_decoded(file)), None)
         text = _Input()
@@ -190,17 +191,17 @@ def parse_file(path: str) -> list[dict[str, t.Any]]:
         return text.documents()
 
 
-def overall_verdict(documents: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+def overall_verdict(documents: t.Iterable[ResultDocument]) -> str:
     """The worst verdict of all documents; ``incomplete`` if there is no document."""
     return max((document["verdict"] for document in documents), key=VERDICTS.index, default="incomplete")
 
 
-def results_object(documents: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+def results_object(documents: t.Sequence[ResultDocument]) -> dict[str, t.Any]:
     """Several documents as one object for a file."""
     return {"schema": RESULTS_SCHEMA, "verdict": overall_verdict(documents), "results": list(documents)}
 
 
-def _documents(tests: t.Sequence[Test], other: str | None) -> list[dict[str, t.Any]]:
+def _documents(tests: t.Sequence[Test], other: str | None) -> list[ResultDocument]:
     if not tests:
         if other:
             raise GpufabricError(f"the text holds no output of nccl-tests, but {other}")
@@ -236,7 +237,7 @@ def _join_separate_runs(tests: t.Sequence[Test]) -> list[Test]:
     return joined
 
 
-def _with_lone_hosts(documents: list[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
+def _with_lone_hosts(documents: list[ResultDocument]) -> list[ResultDocument]:
     """Warn if several tests may be one test that ran without MPI and printed in turn."""
     alike: dict[str, list[int]] = {}
     for index, document in enumerate(documents):

@@ -18,7 +18,6 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import (
-    PLACEMENTS,
     Row,
     Test,
     collective_of,
@@ -28,14 +27,17 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.json_ou
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.layout import (
     CELLS,
     DEFAULT,
+    NO_NUMBER,
     NUMBER,
     HeaderCut,
     Layout,
     Piece,
     UnknownColumns,
+    is_no_number,
     layout_of,
     row_of,
     step_of,
+    steps_of,
 )
 
 TYPES = r"(?:u?int(?:8|32|64)?|char|half|float|double|bfloat16|fp8_e\dm\d|f8e\dm\d)"
@@ -51,8 +53,8 @@ _ROW = re.compile(rf"{_SIZE_COUNT}({TYPES})(?:(?!\w)|{_LOG})")
 _OPERATION = re.compile(rf"({_OPERATIONS}){_LOG}")
 _ROW_OF_NEW_TYPE = re.compile(rf"{_SIZE_COUNT}([a-z]\w{{1,30}})(?=\s)")
 _ROW_BEGIN = re.compile(r"\s*\d{1,19} {2,}\d+(?![\d.])")
-_CELLS_ONLY = re.compile(rf"\s*(?:(?:{NUMBER}|N/A)(?:\s+|\Z)){{3,}}\Z")
-_PIECE = re.compile(r"\s*(?:N/A|-?\d|[a-z]+\s)")
+_CELLS_ONLY = re.compile(rf"\s*(?:(?:{NUMBER}|N/A|{NO_NUMBER})(?:\s+|\Z)){{3,}}\Z")
+_PIECE = re.compile(r"\s*(?:N/A|-?\d|-?[a-z]+\s)")
 # NCCL's own lines, also right behind a number, and what other programs write into a row.
 _FOREIGN = re.compile(r"[^\s\d.,:;+-]")
 _HOST = re.compile(r"([\w.-]+):\d+:\d+ \[")
@@ -71,7 +73,9 @@ LINES = {
     ),
     "header": re.compile(r"(?<!\w)(?:size|bytes)\b.*\bbusbw\b.*"),
     "out_of_bounds": re.compile(r"Out of bounds values *: *(\d{1,19}) +(OK|FAILED)"),
-    "average": re.compile(r"Avg bus bandwidth *: *(\d{1,19}(?:\.\d{1,19})?(?:e[+-]\d\d)?)(?: +(OK|FAILED))?(?!\S)"),
+    "average": re.compile(
+        rf"Avg bus bandwidth *: *({NO_NUMBER}|\d{{1,19}}(?:\.\d{{1,19}})?(?:e[+-]\d\d)?)(?: +(OK|FAILED))?(?!\S)"
+    ),
 }
 _MARKS = {
     "version": " version ",
@@ -133,9 +137,9 @@ class TextReader:
                 self._row(begin[: match.start()], match, begin[match.end() : end], whole or end < len(begin))
             return
         for kind, mark in _MARKS.items():
-            match = LINES[kind].search(text) if mark in text else None
-            if match:
-                self._line(kind, match)
+            line_of_kind = LINES[kind].search(text) if mark in text else None
+            if line_of_kind:
+                self._line(kind, line_of_kind)
                 return
         self._other(text, whole)
 
@@ -186,7 +190,8 @@ class TextReader:
             test.bounds.append((int(match.group(1)), match.group(2) == "OK"))
             self._open_table = False
         elif kind == "average":
-            test.averages.append((float(match.group(1)), match.group(2) != "FAILED"))
+            printed = match.group(1)
+            test.averages.append((None if is_no_number(printed) else float(printed), match.group(2) != "FAILED"))
             self._open_table = False
             self._last_average_of = test
 
@@ -440,19 +445,21 @@ class TextReader:
         if test.averages and test.bounds and test.runs == 1 and row in test.rows:
             return None
         test.rows.append(row)
+        test.note_steps(row, {placement: steps_of(piece, start) for start, _end, placement in piece.layout.halves})
         for start, _end, _placement in piece.layout.halves:
             if piece.cells[start]:
-                test.rounding += step_of(piece.cells[piece.layout.names.index("busbw", start)])
+                busbw = piece.cells[piece.layout.names.index("busbw", start)]
+                test.rounding += 0.0 if is_no_number(busbw) else step_of(busbw)
         return row
 
     @staticmethod
     def _check_last_average(test: Test) -> None:
         """Drop an average that ends the text and is not that of the rows: its last digits may be missing."""
         if test.rows and len(test.averages) == 1:
-            halves = [row[placement]["busbw"] for row in test.rows for placement in PLACEMENTS if row[placement]]
-            mean = sum(halves) / len(halves)
-            value = f"{test.averages[0][0]:g}"
-            if f"{mean:g}".startswith(value) and abs(mean - test.averages[0][0]) > 0.006:
+            printed, mean = test.averages[0][0], test.mean_busbw()
+            if printed is None or mean is None:
+                return
+            if f"{mean:g}".startswith(f"{printed:g}") and abs(mean - printed) > 0.006:
                 test.averages.clear()
 
 
@@ -473,16 +480,6 @@ def clean(line: str) -> str:
     if "\x1b" in line:
         line = _COLOUR.sub("", line)
     return line.rstrip("\r\n")
-
-
-def parse_row(line: str) -> Row | None:
-    """One row of the table with the columns of nccl-tests 2.13 and later; None for a line that is not a whole row."""
-    reader = TextReader()
-    match = _ROW.search(clean(line))
-    piece = reader.piece_of("", match, match.string[match.end() :]) if match else None
-    if piece is None or piece.torn or len(piece.cells) < len(DEFAULT.names):
-        return None
-    return row_of(piece)
 
 
 def _config(banner: str) -> dict[str, t.Any]:

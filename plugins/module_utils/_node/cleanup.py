@@ -103,9 +103,8 @@ class Cleanup:
         def select() -> set[Identity]:
             # What began meanwhile, too; and what has lost the environment or its parent since.
             processes = read_processes()
-            return (leftovers.processes & identities(processes, processes)) | identities(
-                processes, self._pids(processes)
-            )
+            known = leftovers.processes & identities(processes, processes)
+            return identities(processes, self._pids(processes)) | known
 
         end(select)
         self._mesh.apply(leftovers.changes)
@@ -114,6 +113,6 @@ class Cleanup:
         self._account.remove()
 
     def _pids(self, processes: t.Mapping[int, Process]) -> set[int]:
-        roots = stamped(processes, RUN_ID_VARIABLE, self._run_dir.run_id)
+        roots = stamped(processes, self._run_dir.started_with(RUN_ID_VARIABLE, self._run_dir.run_id))
         listener = self._sshd.listener()
         return belonging(processes, roots | ({listener} if listener else set()), os.getpid(), os.geteuid())

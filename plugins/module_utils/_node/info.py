@@ -27,6 +27,14 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     parse_subnet,
     read_addresses,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import (
+    Benchmarks,
+    Gpus,
+    Interface,
+    Mpi,
+    Network,
+    NodeInfo,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
 
 #: Where vendors put Open MPI: AWS, HPC-X, NVIDIA's images, MLNX_OFED, RHEL.
@@ -115,10 +123,10 @@ def read_node(
     data_subnet: str | None,
     mpi_prefix: str | None,
     benchmark_dir: str | None,
-) -> dict[str, t.Any]:
+) -> NodeInfo:
     """All that ``mpi_node_info`` returns. Raises GpufabricError."""
     addresses = read_addresses()
-    interfaces = [
+    interfaces: list[Interface] = [
         {"name": name, "mtu": _read_number(f"/sys/class/net/{name}/mtu"), "addresses": items}
         for name, items in group_interfaces(addresses).items()
     ]
@@ -138,15 +146,16 @@ def read_node(
     }
 
 
-def find_mpi(prefix: str | None) -> dict[str, t.Any] | None:
+def find_mpi(prefix: str | None) -> Mpi | None:
     """The node's mpirun, as ``mpi_node_info`` returns it; None where there is none. Raises GpufabricError."""
+    mpirun: str | None
     if prefix is not None:
-        mpirun: str | None = os.path.join(prefix, "bin", "mpirun")
-        if not os.access(mpirun, os.X_OK):
+        given = mpirun = os.path.join(prefix, "bin", "mpirun")
+        if not os.access(given, os.X_OK):
             raise OptionError("mpi_prefix", prefix, "a directory with bin/mpirun in it")
     else:
         found = [path for pattern in MPI_PREFIXES for path in sorted(glob.glob(f"{pattern}/bin/mpirun"))]
-        mpirun = find_program("mpirun") or (found or [None])[0]
+        mpirun = find_program("mpirun") or next(iter(found), None)
     if mpirun is None:
         return None
     prefix = _prefix_of(mpirun) if prefix is None else prefix
@@ -177,8 +186,8 @@ def _prefix_of(mpirun: str) -> str:
 
 
 def _data_network(
-    names: str | None, subnet: str | None, interfaces: list[dict[str, t.Any]], addresses: list[InterfaceAddress]
-) -> dict[str, str | None] | None:
+    names: str | None, subnet: str | None, interfaces: list[Interface], addresses: list[InterfaceAddress]
+) -> Network | None:
     """NCCL's network; several interfaces are named with commas between, and have no address in common."""
     if subnet is not None:
         found = interfaces_in(interfaces, subnet)
@@ -192,7 +201,7 @@ def _data_network(
 
 def _network(
     option: str, interface: str | None, addresses: list[InterfaceAddress], needs_address: bool
-) -> dict[str, str | None] | None:
+) -> Network | None:
     if interface is None:
         return None
     if not os.path.isdir(f"/sys/class/net/{interface}"):
@@ -209,7 +218,7 @@ def _network(
     return {"interface": interface, "address": address, "subnet": subnet}
 
 
-def read_gpus() -> dict[str, t.Any]:
+def read_gpus() -> Gpus:
     """``vendor``, ``count`` and ``names`` of the node's GPUs."""
     if os.path.isdir("/proc/driver/nvidia/gpus") or find_program("nvidia-smi"):
         program = find_program("nvidia-smi")
@@ -226,7 +235,7 @@ def read_gpus() -> dict[str, t.Any]:
     return {"vendor": "amd" if amd else "none", "count": len(amd), "names": []}
 
 
-def _find_benchmarks(directory: str | None) -> dict[str, t.Any] | None:
+def _find_benchmarks(directory: str | None) -> Benchmarks | None:
     if directory is not None and not os.path.isdir(directory):
         raise OptionError("benchmark_dir", directory, "a directory of this node")
     on_path = find_program("all_reduce_perf_mpi") or find_program("all_reduce_perf")

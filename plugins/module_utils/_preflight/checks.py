@@ -11,7 +11,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import ipaddress
-import posixpath
 import re
 import typing as t
 
@@ -23,6 +22,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader i
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import unresolved_problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import CONTROL
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import shell_family
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 #: In the order in which a launch needs them.
 STAGES = (
@@ -37,9 +38,8 @@ _SHM_PER_GPU = 64 * _MIB
 _SHM_LEAST = 16 * _MIB
 #: NCCL registers its buffers with the RDMA devices; kernels and container engines start at 64 KiB or 8 MiB.
 _MEMLOCK_FOR_RDMA = 64 * _MIB
-
-#: Login shells that do not read the syntax of sh, and whose they read.
-_OTHER_SHELLS = {"csh": "csh", "tcsh": "csh", **{name: name for name in ("elvish", "fish", "nu", "pwsh", "xonsh")}}
+#: With less, a rank in Python cannot load its libraries, or has no room for buffers.
+_ADDRESS_SPACE_LEAST = 1024 * _MIB
 
 Facts = t.Dict[str, t.Any]
 
@@ -92,7 +92,7 @@ class Settings:
 
 @dataclasses.dataclass
 class Seen:
-    """What the checks saw of one peer. Everything behind its first obstacle is None."""
+    """What the checks saw of one peer. Everything behind its first obstacle is None. ``wrong``: what of its answer is none."""
 
     name: str
     address: str | None = None
@@ -104,6 +104,7 @@ class Seen:
     banner: tuple[str, str] | None = None
     answered: bool = False
     noisy: bool = False
+    wrong: str = ""
     facts: Facts | None = None
     status: int | None = None
     output: str = ""
@@ -188,7 +189,7 @@ def _obstacles(seen: Seen, settings: Settings) -> list[Finding]:
         return [Finding("resolve", problem("name-loopback", seen.name, text, name=seen.name, addresses=text))]
     if seen.address is None:
         return [unresolved(seen.name, seen.unresolved or "", seen.name)]
-    facts = {
+    facts: dict[str, t.Any] = {
         "address": seen.address,
         "port": seen.port or 22,
         "user": seen.user or "this user",
@@ -198,6 +199,8 @@ def _obstacles(seen: Seen, settings: Settings) -> list[Finding]:
     obstacle = reaching(seen.attempt, seen.banner, seen.name, facts)
     if obstacle is None and seen.noisy:
         obstacle = Finding("session", problem("session-noisy", seen.name, seen.output[-300:]))
+    if obstacle is None and seen.wrong:
+        obstacle = Finding("session", problem("wrong-answer", seen.name, seen.wrong))
     if obstacle is not None or seen.answered:
         return [obstacle] if obstacle is not None else []
     return said_by_ssh(seen.output, seen.name, settings.launcher, seen.address) or [
@@ -243,17 +246,12 @@ def _check_daemon(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Pr
         yield problem("daemon-not-executable", seen.name, daemon["path"], daemon=daemon["path"])
 
 
-def _family_of(shell: str) -> str:
-    """The shell whose syntax a login shell reads."""
-    return _OTHER_SHELLS.get(posixpath.basename(shell), "sh")
-
-
 def _check_shell(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
     """mpirun starts its daemon in the syntax of the launcher's login shell, or in that of sh if it does not know the shell."""
     there, here = facts["shell"], seen.reference["shell"]
     if there and here and seen.name != settings.launcher:
-        spoken = "csh" if _family_of(here) == "csh" else "sh"
-        if _family_of(there) != spoken:
+        spoken = "csh" if shell_family(here) == "csh" else "sh"
+        if shell_family(there) != spoken:
             yield problem("login-shell", seen.name, "", shell=there, launcher=here)
 
 
@@ -388,6 +386,9 @@ def _check_limits(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Pr
         yield problem("pids-low", seen.name, "", left=facts["processes"], wanted=expected.processes)
     if facts["open_files"] is not None and facts["open_files"] < expected.open_files:
         yield problem("files-low", seen.name, "", limit=facts["open_files"], wanted=expected.open_files)
+    if facts["address_space"] is not None and facts["address_space"] < _ADDRESS_SPACE_LEAST:
+        limit = mebibytes(facts["address_space"])
+        yield problem("address-space-low", seen.name, f"ulimit -v: {facts['address_space'] // 1024}", limit=limit)
 
 
 def _check_disks(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
@@ -444,20 +445,58 @@ def check_names(seen: t.Mapping[str, Seen]) -> dict[str, list[Finding]]:
     return found
 
 
+def _networks(settings: Settings) -> list[str]:
+    """What ``Seen.links`` calls the control network and each data network."""
+    return [CONTROL, *settings.data_interfaces]
+
+
+def _of_network(network: str, settings: Settings) -> tuple[str, str | None]:
+    """The stage, and the interface or subnet, of a network."""
+    return ("control", settings.control) if network == CONTROL else ("data", network)
+
+
+def _shared_addresses(network: str, seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, list[str]]:
+    """The peers that have one address on a network, by that address."""
+    _stage, interface = _of_network(network, settings)
+    holders: dict[str, dict[str, str]] = {}
+    for name, one in seen.items():
+        if one.facts is None:
+            continue
+        for address in _addresses(one.facts["interfaces"].get(interface, {"addresses": []})):
+            # Peers with one host name have a problem of their own.
+            holders.setdefault(address, {}).setdefault(one.facts["hostname"], name)
+    return {address: list(names.values()) for address, names in holders.items() if len(names) > 1}
+
+
+def check_addresses(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, list[Finding]]:
+    """The findings of peers that have one address on the control network or a data network, by peer."""
+    found: dict[str, list[Finding]] = {}
+    for network in _networks(settings):
+        stage, interface = _of_network(network, settings)
+        for address, names in _shared_addresses(network, seen, settings).items():
+            facts = {"address": address, "interface": interface, "hosts": listing(names)}
+            for name in names:
+                found.setdefault(name, []).append(Finding(stage, problem("address-shared", name, "", **facts)))
+    return found
+
+
 def check_links(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, list[Finding]]:
     """The findings of links between peers over the control network and each data network, by the peer that is to blame.
 
-    A peer that fails with two or more others is to blame for that; what is left lies between two.
+    A peer that fails with two or more others is to blame for that; what is left lies between two. Where peers share an address,
+    any link may fail for that, and none is to blame.
     """
     found: dict[str, list[Finding]] = {}
-    for network in (CONTROL, *settings.data_interfaces):
+    for network in _networks(settings):
+        if _shared_addresses(network, seen, settings):
+            continue
         for name, finding in _check_links_of(network, seen, settings):
             found.setdefault(name, []).append(finding)
     return found
 
 
 def _check_links_of(network: str, seen: t.Mapping[str, Seen], settings: Settings) -> t.Iterator[tuple[str, Finding]]:
-    kind, interface = ("control", settings.control) if network == CONTROL else ("data", network)
+    kind, interface = _of_network(network, settings)
     bad: dict[frozenset[str], list[tuple[str, str, str]]] = {}
     for name, one in seen.items():
         for other, result in one.links.get(network, {}).items():

@@ -18,6 +18,7 @@ import hmac
 import logging
 import multiprocessing
 import os
+import socket
 import stat
 import threading
 import time
@@ -272,7 +273,7 @@ class Prober:
             return Finding(stage, problem(kind, endpoint.name, evidence[:300], **facts, status=None))
 
         replayed = _Replayed(connection)
-        banner = read_banner(replayed)
+        banner = read_banner(t.cast(socket.socket, replayed))
         obstacle = reaching(None, banner, endpoint.name, facts)
         if obstacle is not None:
             return obstacle
@@ -360,7 +361,8 @@ class _Replayed:
 
     def __init__(self, connection: t.Any) -> None:
         self._connection = connection
-        self._seen = b""
+        #: None: what comes is kept no more.
+        self._seen: bytes | None = b""
         self._again = b""
 
     def __getattr__(self, name: str) -> t.Any:
@@ -378,4 +380,4 @@ class _Replayed:
 
     def rewind(self) -> None:
         """Read from the start again, and keep nothing from now on."""
-        self._again, self._seen = self._seen, None
+        self._again, self._seen = self._seen or b"", None

@@ -149,7 +149,7 @@ def parse_addresses(message: bytes) -> tuple[list[tuple[int, str, str, int]], bo
 
     Link-local addresses of IPv6 are left out, since they name no peer without a zone.
     """
-    found = []
+    found: list[tuple[int, str, str, int]] = []
     start = 0
     while start < len(message):
         length, kind, _flags, _number, _pid = _HEADER.unpack_from(message, start)
@@ -206,6 +206,9 @@ def look(parameters: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _login_shell() -> str | None:
+    # The private sshd gives what it is asked to run to sh where the login shell would not read it.
+    if "SSH_ORIGINAL_COMMAND" in os.environ:
+        return "/bin/sh"
     try:
         return pwd.getpwuid(os.getuid()).pw_shell
     except KeyError:
@@ -270,7 +273,7 @@ def _program(path: str, environment: t.Mapping[str, str]) -> dict[str, t.Any]:
 
 def _interfaces(wanted: t.Sequence[str | None]) -> dict[str, dict[str, t.Any]]:
     """Those with an address, and the wanted ones; a node of a cluster has one more for each of its pods."""
-    addresses = {name: [] for name in wanted if name and os.path.isdir(f"/sys/class/net/{name}")}
+    addresses: dict[str, list[str]] = {name: [] for name in wanted if name and os.path.isdir(f"/sys/class/net/{name}")}
     for name, address in read_addresses():
         addresses.setdefault(name, []).append(address)
     mtus = {name: text_of(f"/sys/class/net/{name}/mtu") for name in addresses}

@@ -69,6 +69,7 @@ def look_closer(parameters: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "shm": _space("/dev/shm"),
         "memlock": _limit(resource.RLIMIT_MEMLOCK),
         "open_files": _limit(resource.RLIMIT_NOFILE),
+        "address_space": _limit(resource.RLIMIT_AS),
         "processes": _processes_left(),
         # Open MPI's session directory is there; tempfile would look for another place where it is full.
         "disks": [_disk(path) for path in sorted({parameters["run_dir"], os.environ.get("TMPDIR", "/tmp")})],
@@ -250,7 +251,7 @@ def main(parameters: t.Mapping[str, t.Any]) -> None:
     if not listening:
         os._exit(0)
     targets = json.loads(sys.stdin.readline() or "[]")
-    results = {name: {} for name in listening}
+    results: dict[str, dict[str, t.Any]] = {name: {} for name in listening}
 
     def send(target: dict[str, t.Any]) -> None:
         name, source = target["interface"], listening[target["interface"]]["address"]

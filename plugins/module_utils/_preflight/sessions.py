@@ -21,6 +21,7 @@ import re
 import secrets
 import select
 import shlex
+import socket
 import socketserver
 import subprocess
 import sys
@@ -35,14 +36,20 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Node
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import PREFIX_VARIABLES, library_path
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import Resolver, source_address
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_numeric
-from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import MPI_PREFIXES, parse_mpirun_version
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import MPI_PREFIXES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import probe as probe_script
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import probe_full
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.answers import (
+    checked_facts,
+    checked_links,
+    complete,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks import (
     STAGES,
     Finding,
     Seen,
     Settings,
+    check_addresses,
     check_links,
     check_names,
     check_rdma,
@@ -135,10 +142,10 @@ def remote_command(python: str | None) -> str:
 
 def sources_of(name: str) -> list[tuple[str, str]]:
     """Names and sources of a module and its imports from the collection; each comes after its own imports."""
-    source = sys.modules[name].__loader__.get_source(name)
+    source = t.cast("t.Any", sys.modules[name].__loader__).get_source(name)
     # Ansible's own loader on a controller has bytes.
     source = source.decode() if isinstance(source, bytes) else source
-    found = {}
+    found: dict[str, str] = {}
     for imported in re.findall(r"^from (ansible_collections\.\S+) import", source, re.MULTILINE):
         found.update(sources_of(imported))
     return [*found.items(), (name, source)]
@@ -154,13 +161,6 @@ def program_text(parameters: t.Mapping[str, t.Any]) -> bytes:
     sources = _sources(parameters["full"])
     text = _BOOTSTRAP.format(failed=_FAILED, sources=sources, parameters=dict(parameters)).encode()
     return f"{len(text)}\n".encode() + text
-
-
-def complete(facts: dict[str, t.Any]) -> dict[str, t.Any]:
-    """The facts of a probe, completed on the launcher with what the probe has no modules for."""
-    said = facts["daemon"]["version"]
-    facts["daemon"]["version"] = parse_mpirun_version(said)[1] if said else None
-    return facts
 
 
 def listening(facts: t.Mapping[str, t.Any]) -> dict[str, dict[str, t.Any]]:
@@ -197,7 +197,7 @@ class _CallBack(socketserver.ThreadingTCPServer):
 
     def __init__(self, address: str, token: str) -> None:
         if ":" in address:
-            self.address_family = socketserver.socket.AF_INET6
+            self.address_family = socket.AF_INET6
         self.token = token
         super().__init__((address, 0), _Answer)
         # It looks that often whether it is to end.
@@ -205,6 +205,8 @@ class _CallBack(socketserver.ThreadingTCPServer):
 
 
 class _Answer(socketserver.BaseRequestHandler):
+    server: _CallBack
+
     def handle(self) -> None:
         self.request.settimeout(10)
         with contextlib.suppress(OSError):
@@ -218,9 +220,13 @@ class Session:
     def __init__(self, argv: t.Sequence[str], environment: t.Mapping[str, str], source: bytes) -> None:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(argv, env=dict(environment), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
+        # They are pipes, which Popen's types do not tell.
+        self._stdin, self._stdout, self._stderr = t.cast(
+            "tuple[t.IO[bytes], ...]", (self._process.stdin, self._process.stdout, self._process.stderr)
+        )
         # Of a session that never reads, the pipe is full at some time.
-        os.set_blocking(self._process.stdin.fileno(), False)
-        os.set_blocking(self._process.stderr.fileno(), False)
+        os.set_blocking(self._stdin.fileno(), False)
+        os.set_blocking(self._stderr.fileno(), False)
         self._begun = time.monotonic()
         self._input = source
         self._answers: list[dict[str, t.Any] | None] = []
@@ -240,26 +246,26 @@ class Session:
         """Send queued text until there is something to read or the session ends; False when the time is up or it is too noisy."""
         deadline = time.monotonic() + seconds
         poll = select.poll()
-        poll.register(self._process.stdout, select.POLLIN)
+        poll.register(self._stdout, select.POLLIN)
         if self._input:
-            poll.register(self._process.stdin, select.POLLOUT)
+            poll.register(self._stdin, select.POLLOUT)
         if not self._errors_ended:
-            poll.register(self._process.stderr, select.POLLIN)
+            poll.register(self._stderr, select.POLLIN)
         while True:
             left = deadline - time.monotonic()
             ready = {number for number, _event in poll.poll(max(left, 0) * 1000)}
-            if self._process.stderr.fileno() in ready and not self._read_errors():
-                poll.unregister(self._process.stderr)
-            if self._process.stdout.fileno() in ready:
+            if self._stderr.fileno() in ready and not self._read_errors():
+                poll.unregister(self._stderr)
+            if self._stdout.fileno() in ready:
                 return True
-            if self._process.stdin.fileno() in ready:
+            if self._stdin.fileno() in ready:
                 try:
-                    self._input = self._input[os.write(self._process.stdin.fileno(), self._input) :]
+                    self._input = self._input[os.write(self._stdin.fileno(), self._input) :]
                 except OSError:
                     # The session is over; reading from it says so.
                     self._input = b""
                 if not self._input:
-                    poll.unregister(self._process.stdin)
+                    poll.unregister(self._stdin)
             if left <= 0 or self.is_noisy():
                 return False
 
@@ -277,7 +283,7 @@ class Session:
                 return False, None
             left = deadline - time.monotonic()
             if left > 0 and not self.is_noisy() and self.wait(left):
-                self._take(os.read(self._process.stdout.fileno(), 1 << 16))
+                self._take(os.read(self._stdout.fileno(), 1 << 16))
                 continue
             if not self.is_noisy():
                 self._other_output += f"no answer in {time.monotonic() - self._begun:.0f} s"
@@ -286,7 +292,7 @@ class Session:
 
     def close(self) -> tuple[int, str]:
         """End the session; return ssh's exit status and what ssh and the peer's shell printed instead of an answer."""
-        self._process.stdin.close()
+        self._stdin.close()
         try:
             status = self._process.wait(_CLOSING)
         except subprocess.TimeoutExpired:
@@ -294,8 +300,8 @@ class Session:
             status = self._process.wait()
         while not self._errors_ended and not self.is_noisy() and self._read_errors():
             pass
-        self._process.stdout.close()
-        self._process.stderr.close()
+        self._stdout.close()
+        self._stderr.close()
         return status, f"{self._errors.decode(errors='replace')}{self._other_output}".strip()
 
     def _take(self, data: bytes) -> None:
@@ -321,7 +327,7 @@ class Session:
     def _read_errors(self) -> bool:
         """Keep the end of what ssh and the peer print to their standard error; whether there may be more."""
         try:
-            data = os.read(self._process.stderr.fileno(), 1 << 16)
+            data = os.read(self._stderr.fileno(), 1 << 16)
         except BlockingIOError:
             return False
         self._errors_ended = not data
@@ -399,7 +405,7 @@ class Preflight:
         usable = [item for item in found if not ipaddress.ip_address(item).is_loopback]
         # The address that the run's ssh knows; a host may have others, for other networks.
         known = [item for item in usable if item in self._config]
-        seen.address = (known or usable or [None])[0]
+        seen.address = next(iter(known or usable), None)
         seen.loopback = [] if usable else found
 
     def _parameters(self, peer: Peer, port: int) -> dict[str, t.Any]:
@@ -430,7 +436,7 @@ class Preflight:
         keywords = self._config.get(seen.address, {})
         # An adopted host's port may be said elsewhere, and a proxy is not to be gone around.
         seen.port = int(keywords["port"][0]) if "port" in keywords else self._port_of(seen.address)
-        seen.user = (keywords.get("user") or [None])[0]
+        seen.user = next(iter(keywords.get("user", [])), None)
         if seen.port is not None:
             attempt = connect_first(seen.address, seen.port, self.settings.timeout)
             seen.attempt = attempt._replace(connection=None)
@@ -452,8 +458,12 @@ class Preflight:
         seen.answered, facts = session.read(_LOGIN + self.settings.timeout)
         if facts and self.settings.full:
             seen.answered, more = session.read(_CLOSER_LOOK)
-            facts = more and {**facts, **more}
-        seen.facts = facts and complete(facts)
+            facts = {**facts, **(more or {})}
+        if seen.answered and facts is not None:
+            try:
+                seen.facts = complete(checked_facts(seen.name, facts, self.settings.full))
+            except NodeError as error:
+                seen.wrong = str(error)
         return session
 
     def _port_of(self, address: str) -> int | None:
@@ -480,8 +490,15 @@ class Preflight:
 
         def exchange(item: tuple[str, list[dict[str, t.Any]]]) -> None:
             name, own = item
-            sessions[name].write(f"{json.dumps(own)}\n".encode())
-            seen[name].links = sessions[name].read(_CLOSER_LOOK)[1] or {}
+            session = sessions[name]
+            if session is None:
+                # One that has told its facts has a session.
+                return
+            session.write(f"{json.dumps(own)}\n".encode())
+            try:
+                seen[name].links = checked_links(name, session.read(_CLOSER_LOOK)[1] or {})
+            except NodeError as error:
+                seen[name].wrong = str(error)
 
         list(pool.map(exchange, targets.items()))
 
@@ -493,7 +510,12 @@ class Preflight:
 
 def judge(seen: t.Mapping[str, Seen], settings: Settings) -> tuple[list[dict[str, t.Any]], list[Problem]]:
     """The hosts and the problems, as ``mpi_preflight`` returns them."""
-    of_several = (check_names(seen), check_links(seen, settings), check_rdma(seen, settings))
+    of_several = (
+        check_names(seen),
+        check_addresses(seen, settings),
+        check_links(seen, settings),
+        check_rdma(seen, settings),
+    )
     hosts, problems = [], []
     for name, one in seen.items():
         findings: list[Finding] = findings_of(one, settings) + [

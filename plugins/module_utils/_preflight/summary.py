@@ -13,7 +13,10 @@ import re
 import shlex
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.answers import checked_hosts
 
 Entry = t.Mapping[str, t.Any]
 
@@ -89,22 +92,32 @@ def refusing_hosts(look: Entry) -> list[str]:
     return [entry["host"] for entry in entries_from(look.get("problems")) if entry["host"] and entry["id"] in _REFUSALS]
 
 
-def explained_refusals(look: Entry, logs: t.Mapping[str, Entry]) -> dict[str, t.Any]:
+def explained_refusals(look: Entry, logs: t.Mapping[str, Entry], launcher: str = "the launcher") -> dict[str, t.Any]:
     """``ok``, ``hosts`` and ``problems`` of a result of ``mpi_preflight``, with the reasons that sshd has in its log in place of
-    what the launcher was told. ``logs``: by host, results of ``sshd_log``; those that were skipped or failed say nothing.
+    what the launcher was told, or with the last lines of the log if they show no reason. ``logs``: by host, results of
+    ``sshd_log``; those that were skipped or failed say nothing. ``launcher``: its name; if its result is not one of
+    ``mpi_preflight``, that is the only problem.
     """
-    reasons = {
+    reasons: dict[str | None, list[Entry]] = {
         host: [{**entry, "host": host} for entry in entries_from(logs.get(host, {}).get("problems"))]
         for host in refusing_hosts(look)
     }
     problems: list[Entry] = []
     for entry in entries_from(look.get("problems")):
-        problems += (reasons.get(entry["host"]) if entry["id"] in _REFUSALS else None) or [entry]
+        log = logs.get(entry["host"] or "", {}) if entry["id"] in _REFUSALS else {}
+        lines = log.get("lines")
+        # The log may be removed before anybody reads this.
+        evidence = "\n".join([entry["evidence"], *map(str, lines if isinstance(lines, list) else [])]).strip()
+        problems += (reasons.get(entry["host"]) if log else None) or [{**entry, "evidence": evidence}]
     hosts = []
-    for host in look.get("hosts", ()):
+    try:
+        looked_at = checked_hosts(launcher, look.get("hosts", []))
+    except NodeError as error:
+        return {"ok": False, "hosts": [], "problems": [problem("wrong-answer", launcher, str(error)).as_dict()]}
+    for host in looked_at:
         own = [entry["id"] for entry in problems if entry["host"] == host["name"]]
         hosts.append({**host, "problems": own} if reasons.get(host["name"]) else host)
-    return {"ok": look.get("ok", bool(look.get("skipped"))), "hosts": hosts, "problems": problems}
+    return {"ok": bool(look.get("ok", look.get("skipped"))), "hosts": hosts, "problems": problems}
 
 
 def lost_problems(lost: t.Mapping[str, t.Sequence[Entry]], reasons: t.Sequence[Entry] = ()) -> list[Entry]:

@@ -21,6 +21,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import markdown_table
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
@@ -52,7 +53,6 @@ _RUN_KEYS = {"digest", "tool", "collective"}
 
 NOTHING_KEPT = "no test can be kept in a baseline: each of them failed or is not complete"
 
-Document = t.Mapping[str, t.Any]
 Baseline = t.Mapping[str, t.Any]
 
 
@@ -80,10 +80,10 @@ class Key(t.NamedTuple):
 Samples = t.Dict[Key, t.Dict[str, t.List[float]]]
 
 
-def key_of(document: Document, row: t.Mapping[str, t.Any], placement: str) -> Key:
+def key_of(document: ResultDocument, row: t.Mapping[str, t.Any], placement: str) -> Key:
     """What a half of a row measured."""
     return Key(
-        document["tool"]["name"],
+        document["tool"]["name"] or "",
         document["collective"] or "",
         row["type"] or "",
         row["redop"] or "none",
@@ -96,7 +96,7 @@ def key_of(document: Document, row: t.Mapping[str, t.Any], placement: str) -> Ke
     )
 
 
-def setting_of(document: Document) -> str:
+def setting_of(document: t.Mapping[str, t.Any]) -> str:
     """The variables by which the points of a sweep differ, such as ``NCCL_ALGO=Ring``; nothing of any other test.
 
     Those of a whole run are no part of it: whether another setting is slower is to be told, not to go unchecked.
@@ -105,14 +105,14 @@ def setting_of(document: Document) -> str:
     return " ".join(f"{name}={env[name]}" for name in sorted(env))
 
 
-def samples_of(documents: t.Iterable[Document]) -> Samples:
+def samples_of(documents: t.Iterable[ResultDocument]) -> Samples:
     """The measurements of result documents; a size that a run repeats counts once, by its median."""
     samples: Samples = {}
     for document in documents:
         rows: dict[Key, dict[str, list[float]]] = {}
         for row in document["rows"]:
             for placement in PLACEMENTS:
-                half = row[placement]
+                half: t.Mapping[str, t.Any] | None = row[placement]
                 if half is None:
                     continue
                 key = key_of(document, row, placement)
@@ -126,12 +126,12 @@ def samples_of(documents: t.Iterable[Document]) -> Samples:
     return samples
 
 
-def is_kept(document: Document) -> bool:
+def is_kept(document: ResultDocument) -> bool:
     """Whether a baseline is to hold the test: it neither failed nor is incomplete."""
     return document["verdict"] in ("pass", "unchecked")
 
 
-def make_baseline(documents: t.Sequence[Document], before: Baseline | None = None) -> dict[str, t.Any]:
+def make_baseline(documents: t.Sequence[ResultDocument], before: Baseline | None = None) -> dict[str, t.Any]:
     """The baseline of the documents, and of the runs of an earlier one.
 
     Documents that failed or are not whole are left out, and runs that are in it already. Raises GpufabricError where none is
@@ -157,7 +157,7 @@ def make_baseline(documents: t.Sequence[Document], before: Baseline | None = Non
     return _baseline(runs, samples)
 
 
-def saved_text(baseline: Baseline, documents: t.Sequence[Document]) -> str:
+def saved_text(baseline: Baseline, documents: t.Sequence[ResultDocument]) -> str:
     """What a baseline has after the documents were added, in words: ``all_reduce 3 runs``."""
     counts = collections.Counter(
         " ".join(filter(None, [run["collective"] or "unnamed collective", setting_of(run)])) for run in baseline["runs"]
@@ -182,7 +182,7 @@ def check_baseline(baseline: t.Any, option: str = "baseline") -> dict[str, t.Any
         whole = all(
             isinstance(run["points"], t.Mapping) and run.keys() >= _RUN_KEYS for run in baseline["runs"]
         ) and all(
-            isinstance(value, (int, float)) and value > 0
+            isinstance(value, (int, float)) and 0 < value < math.inf
             for measures in baseline_samples(baseline).values()
             for values in measures.values()
             for value in values
@@ -252,7 +252,7 @@ class Noise:
         return max(floor, 100 * NOISE_FACTOR * deviation * math.sqrt(variance))
 
 
-def compare_results(before: t.Sequence[Document], after: t.Sequence[Document]) -> dict[str, t.Any]:
+def compare_results(before: t.Sequence[ResultDocument], after: t.Sequence[ResultDocument]) -> dict[str, t.Any]:
     """Two lists of result documents, measurement by measurement.
 
     Each of ``rows`` has what is compared, ``before`` and ``after`` (``n``, and the median of ``time_us`` and ``busbw``),
@@ -386,7 +386,7 @@ def _mad(values: t.Sequence[float]) -> float:
     return statistics.median(abs(value - median) for value in values)
 
 
-def _run_of(document: Document) -> dict[str, t.Any]:
+def _run_of(document: ResultDocument) -> dict[str, t.Any]:
     """Where measurements come from."""
     tool = document["tool"]
     told = [document["collective"], setting_of(document), document["ranks"], document["rows"]]

@@ -22,6 +22,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import estimate
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import markdown_table
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import PROBLEMS as RULE_PROBLEMS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size, parse_size
@@ -40,7 +41,6 @@ BANDS = ("64K", "8M")
 _WIDTH = 100
 _FACTORS = ("datatype", "operation", "ranks_per_node")
 
-Document = t.Mapping[str, t.Any]
 _Env = t.Tuple[t.Tuple[str, str], ...]
 
 
@@ -58,7 +58,8 @@ class _Setting(t.NamedTuple):
     def others(self, factor: str) -> _Setting:
         """All but the factor."""
         if factor in self._fields:
-            return self._replace(**{factor: None})
+            without: dict[str, t.Any] = {factor: None}
+            return self._replace(**without)
         return self._replace(env=tuple(item for item in self.env if item[0] != factor))
 
 
@@ -95,7 +96,7 @@ class _Measured(t.NamedTuple):
 
 
 def sweep_results(
-    documents: t.Sequence[Document],
+    documents: t.Sequence[ResultDocument],
     points: t.Sequence[t.Mapping[str, t.Any]] = (),
     default: t.Mapping[str, t.Any] | None = None,
     bands: t.Sequence[str | int] = BANDS,
@@ -156,7 +157,7 @@ def sweep_results(
     }
 
 
-def _is_measured(document: Document) -> bool:
+def _is_measured(document: ResultDocument) -> bool:
     """Whether its times count. One that misses a limit was measured well: it is what the others are compared with."""
     if document["verdict"] != "fail":
         return document["verdict"] != "incomplete"
@@ -164,15 +165,15 @@ def _is_measured(document: Document) -> bool:
     return bool(errors) and errors <= set(RULE_PROBLEMS) and document["complete"]
 
 
-def _is_swept(document: Document) -> bool:
+def _is_swept(document: ResultDocument) -> bool:
     return "sweep" in document["points"]
 
 
 def _cells(
-    used: t.Sequence[Document], excluded: t.Sequence[Document], edges: t.Sequence[int]
+    used: t.Sequence[ResultDocument], excluded: t.Sequence[ResultDocument], edges: t.Sequence[int]
 ) -> t.Iterator[tuple[_Group, list[int], list[_Measured]]]:
     """Each collective and band, with the sizes that all of its runs have, and the settings."""
-    runs: dict[_Group, dict[_Setting, list[Document]]] = {}
+    runs: dict[_Group, dict[_Setting, list[ResultDocument]]] = {}
     for document in used:
         group, setting = _place(document["points"]["sweep"])
         runs.setdefault(group, {}).setdefault(setting, []).append(document)
@@ -217,8 +218,8 @@ def _mean(values: t.Sequence[float]) -> float:
 
 
 def _time(row: t.Mapping[str, t.Any]) -> float:
-    """Of the placements that were measured; 0 where there is none, or one was too short to be printed."""
-    times = [half["time_us"] or 0.0 for half in _halves(row)]
+    """Of the placements that were measured; 0 if there is none, one was too short to be printed, or its bandwidth is no number."""
+    times = [half["time_us"] or 0.0 if half["busbw"] is not None else 0.0 for half in _halves(row)]
     return _mean(times) if times and min(times) > 0 else 0.0
 
 
@@ -378,7 +379,7 @@ def is_slower(entry: t.Mapping[str, t.Any]) -> bool:
     return 100 / (1 + entry["gain_percent"] / 100) - 100 > entry["noise_percent"]
 
 
-def swept(documents: t.Sequence[Document]) -> dict[str, t.Any] | None:
+def swept(documents: t.Sequence[ResultDocument]) -> dict[str, t.Any] | None:
     """What the documents of a sweep among these say together; None where there are none."""
     found = [document for document in documents if _is_swept(document)]
     return sweep_results(found) if found else None

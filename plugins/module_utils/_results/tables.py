@@ -13,13 +13,15 @@ import shlex
 import textwrap
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     PLACEMENTS,
     RESULT_SCHEMA,
     overall_verdict,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import markdown_plain
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import Rank, ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean_values, markdown_plain
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 _DOCUMENT_KEYS = (
@@ -40,8 +42,11 @@ VERDICT_MEANINGS = {
 }
 
 
-def check_documents(documents: t.Any) -> list[dict[str, t.Any]]:
-    """The list of result documents that was handed in. Raises GpufabricError where it is something else."""
+def check_documents(documents: t.Any) -> list[ResultDocument]:
+    """The list of result documents that was handed in, with texts that may be shown. Raises GpufabricError where it is something else.
+
+    A launcher that sends what it likes gets no further: all tables, reports and baselines are of what this returns.
+    """
     if not isinstance(documents, (list, tuple)):
         raise GpufabricError(f"a list of result documents is needed, not {type(documents).__name__}")
     for document in documents:
@@ -50,18 +55,22 @@ def check_documents(documents: t.Any) -> list[dict[str, t.Any]]:
         missing = [name for name in _DOCUMENT_KEYS if name not in document]
         if missing:
             raise GpufabricError(f"a list of result documents is needed; an item lacks {', '.join(missing)}")
-    return list(documents)
+    cleaned: list[t.Any] = [
+        {**clean_values(document), "problems": entries_from(document["problems"])} for document in documents
+    ]
+    return cleaned
 
 
-def results_table(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = "") -> str:
+def results_table(documents: t.Sequence[ResultDocument], sweep: str = "", named_only: t.Container[str] = ()) -> str:
     """Each test as a heading, an aligned table, its summary and its problems; then the verdict over all.
 
     ``sweep``: what the points of a sweep say together. Of these themselves only those that have problems are named.
+    ``named_only``: verdicts of tests whose problems are named by their ids, since they are shown in full elsewhere.
     100 columns wide at most, but for the names that are longer.
     """
     points = [document for document in documents if _is_swept(document)]
-    parts = ["\n".join(_terminal_lines(document)) for document in documents if not _is_swept(document)]
-    parts += ["\n".join(_problem_lines(document)) for document in points if document["problems"]]
+    parts = ["\n".join(_terminal_lines(document, named_only)) for document in documents if not _is_swept(document)]
+    parts += ["\n".join(_problem_lines(document, named_only)) for document in points if document["problems"]]
     if any(map(_is_cpu, points)):
         parts.append(CPU_NOTE)
     if sweep:
@@ -72,7 +81,7 @@ def results_table(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = "")
     return "\n\n".join(parts) + "\n"
 
 
-def results_markdown(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = "") -> str:
+def results_markdown(documents: t.Sequence[ResultDocument], sweep: str = "") -> str:
     """A report in Markdown: all tests at a glance, what is wrong, and each test in full.
 
     ``sweep``: section on what the points of a sweep say together. Of these themselves only the hosts are told in full.
@@ -87,7 +96,7 @@ def results_markdown(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = 
     if sweep:
         parts.append(sweep.rstrip())
         # All points ran on the same machines; one that failed may not list them.
-        ranks = max((document["ranks"] for document in points), key=len, default=[])
+        ranks: list[Rank] = max((document["ranks"] for document in points), key=len, default=[])
         parts += ["### Hosts of the sweep", _hosts_table(ranks)] if ranks else []
     parts.append("## Summary")
     parts.append(_markdown_overview(documents))
@@ -107,7 +116,7 @@ def results_markdown(documents: t.Sequence[t.Mapping[str, t.Any]], sweep: str = 
     return "\n\n".join(parts) + "\n"
 
 
-def _terminal_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+def _terminal_lines(document: ResultDocument, named_only: t.Container[str]) -> t.Iterator[str]:
     common, varying = row_settings(document["rows"])
     parts = [
         f"{_name(document)} ({tool_text(document)})",
@@ -121,23 +130,26 @@ def _terminal_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
     yield summary_text(document)
     if _is_cpu(document):
         yield CPU_NOTE
-    yield from _entry_lines(document)
+    yield from _entry_lines(document, named_only)
 
 
-def _problem_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+def _problem_lines(document: ResultDocument, named_only: t.Container[str]) -> t.Iterator[str]:
     """A point of a sweep of which there is more to say than its row in a table."""
     yield f"{_name(document)}, {document['verdict'].upper()}"
-    yield from _entry_lines(document)
+    yield from _entry_lines(document, named_only)
 
 
-def _entry_lines(document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
-    for entry in document.get("verdicts", ())[1:]:
+def _entry_lines(document: ResultDocument, named_only: t.Container[str]) -> t.Iterator[str]:
+    for judged in document.get("verdicts", [])[1:]:
         # What is missed is a problem below; the first entry is about wrong values, which the summary tells.
-        if entry["passed"] is not False:
-            word = "KEPT" if entry["passed"] else "UNCHECKED"
-            yield from textwrap.wrap(f"{word} {entry['message']}", _WIDTH, subsequent_indent="  ")
+        if judged["passed"] is not False:
+            word = "KEPT" if judged["passed"] else "UNCHECKED"
+            yield from textwrap.wrap(f"{word} {judged['message']}", _WIDTH, subsequent_indent="  ")
     for entry in document["problems"]:
         where = f"{entry['severity'].upper()} {entry['id']}" + (f" on {entry['host']}" if entry["host"] else "")
+        if document["verdict"] in named_only:
+            yield f"{where}: see below"
+            continue
         yield from textwrap.wrap(f"{where}: {entry['cause']}", _WIDTH, subsequent_indent="  ")
         yield from textwrap.wrap(f"Cure: {entry['cure']}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
         if entry["evidence"]:
@@ -172,7 +184,8 @@ def _cells(row: t.Mapping[str, t.Any], varying: t.Sequence[str]) -> list[str]:
             cells += ["-"] * len(_MEASURES)
             continue
         wrong = "N/A" if half["wrong"] is None else str(half["wrong"])
-        cells += [time_text(half["time_us"]), f"{half['algbw']:.2f}", f"{half['busbw']:.2f}", wrong]
+        bandwidths = [bandwidth_text(half[name]) or "-" for name in ("algbw", "busbw")]
+        cells += [time_text(half["time_us"]), *bandwidths, wrong]
     return cells
 
 
@@ -197,35 +210,35 @@ def row_settings(rows: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[list[str], li
     return common, varying
 
 
-def summary_text(document: t.Mapping[str, t.Any]) -> str:
+def summary_text(document: ResultDocument) -> str:
     """Peak, average and wrong values of a document."""
     summary = document["summary"]
     wrong = "no value was checked" if summary["wrong"] is None else counted(summary["wrong"], "wrong value")
     peak = "unknown"
-    if summary["peak_busbw"] is not None:
+    if summary["peak_busbw"] is not None and summary["peak_size"] is not None:
         peak = f"{summary['peak_busbw']:.2f} GB/s at {format_size(summary['peak_size'])}"
     average = "unknown" if summary["avg_busbw"] is None else f"{summary['avg_busbw']:.2f} GB/s"
     return f"busbw: peak {peak}, average {average}; {wrong}"
 
 
-def _name(document: t.Mapping[str, t.Any]) -> str:
+def _name(document: ResultDocument) -> str:
     if _is_swept(document):
         return document["points"]["sweep"]["name"]
     return document["collective"] or "unnamed collective"
 
 
-def _is_swept(document: t.Mapping[str, t.Any]) -> bool:
+def _is_swept(document: ResultDocument) -> bool:
     return "sweep" in document["points"]
 
 
-def tool_text(document: t.Mapping[str, t.Any]) -> str:
+def tool_text(document: ResultDocument) -> str:
     """The program with its versions."""
     tool = document["tool"]
     words = [tool["name"] or "unknown tool", tool["version"]]
     return " ".join(word for word in words if word) + (f", NCCL {tool['nccl_version']}" if tool["nccl_version"] else "")
 
 
-def _participants(document: t.Mapping[str, t.Any]) -> str:
+def _participants(document: ResultDocument) -> str:
     if not document["ranks"]:
         return "ranks not listed"
     return f"{counted(document['rank_count'], 'rank')} on {counted(document['host_count'], 'host')}"
@@ -236,11 +249,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _is_cpu(document: t.Mapping[str, t.Any]) -> bool:
+def _is_cpu(document: ResultDocument) -> bool:
     return document["tool"]["name"] == "cpu"
 
 
-def _by_cpu(documents: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def _by_cpu(documents: t.Sequence[ResultDocument]) -> str:
     """What follows a verdict, so that nobody takes it for one on NCCL."""
     count = sum(map(_is_cpu, documents))
     if not count:
@@ -250,15 +263,15 @@ def _by_cpu(documents: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     return ", by the CPU program: NCCL was not tested"
 
 
-def _numbered(documents: t.Iterable[t.Mapping[str, t.Any]]) -> t.Iterator[tuple[int, t.Mapping[str, t.Any]]]:
+def _numbered(documents: t.Iterable[ResultDocument]) -> t.Iterator[tuple[int, ResultDocument]]:
     return enumerate(documents, start=1)
 
 
-def _number_and_name(index: int, document: t.Mapping[str, t.Any]) -> str:
+def _number_and_name(index: int, document: ResultDocument) -> str:
     return f"{index}. {_name(document)}"
 
 
-def _markdown_overview(documents: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def _markdown_overview(documents: t.Sequence[ResultDocument]) -> str:
     header = [
         "#",
         "collective",
@@ -299,7 +312,7 @@ def _markdown_problem(name: str, entry: t.Mapping[str, t.Any]) -> str:
     return f"### {markdown_plain(name)}: {entry['severity']} `{entry['id']}`{host}\n\n" + "\n".join(lines)
 
 
-def _markdown_test(index: int, document: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+def _markdown_test(index: int, document: ResultDocument) -> t.Iterator[str]:
     yield f"## {markdown_plain(_number_and_name(index, document))}"
     common, varying = row_settings(document["rows"])
     described = ", ".join([tool_text(document), _participants(document), *common])

@@ -23,7 +23,9 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import bus_factor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS, add_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import (
     FLOOR_PERCENT,
     LEAST_RUNS,
@@ -71,8 +73,6 @@ THRESHOLD_KEYS = ("rules", "topology", "reference", "reference_tolerance_percent
 _DIP_FROM = 1 << 20
 _CLIFF_TO = 64 << 10
 
-Document = t.Mapping[str, t.Any]
-
 
 class Expression(t.Protocol):
     """A compiled expression of JMESPath."""
@@ -106,7 +106,7 @@ class Rule:
         """Whether less is better."""
         return self.metric.endswith("time_us")
 
-    def applies(self, document: Document, network: str) -> bool:
+    def applies(self, document: ResultDocument, network: str) -> bool:
         """Whether the rule is one for the test."""
         counts = {"ranks": document["rank_count"], "hosts": document["host_count"]}
         for name, bound in self.bounds.items():
@@ -198,7 +198,7 @@ class Judge:
         self._rules = [dataclasses.replace(rule, name=next(names)) for rule in self._rules]
         self._assertions = [dataclasses.replace(assertion, name=next(names)) for assertion in self._assertions]
 
-    def judge(self, document: Document) -> dict[str, t.Any]:
+    def judge(self, document: ResultDocument) -> ResultDocument:
         """The document with ``verdicts``, a problem for each that is not kept, and the verdict that follows.
 
         A test that no rule, assertion or baseline could be applied to is ``unchecked`` at best.
@@ -211,12 +211,13 @@ class Judge:
         # Of a document that was judged before, what was missed then is no problem of these rules.
         before = [problem.as_dict() for problem in _problems(document.get("verdicts", ()))]
         document = {**document, "problems": [entry for entry in document["problems"] if entry not in before]}
-        result = {**add_problems(document, _problems(entries)), "verdicts": entries}
+        result = add_problems(document, _problems(entries))
+        result["verdicts"] = entries
         if result["verdict"] == "pass" and all(entry["passed"] is None for entry in entries[1:]):
             result["verdict"] = "unchecked"
         return result
 
-    def _apply(self, rule: Rule, document: Document) -> dict[str, t.Any]:
+    def _apply(self, rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
         if rule.kind == "dip_percent":
             return _dip(rule, document)
         if rule.kind == "cliff_factor":
@@ -225,12 +226,13 @@ class Judge:
             average = document["summary"]["avg_busbw"]
             if not all(rule.meets(row["size"]) for row in document["rows"]):
                 return _entry(rule, reason=f"the average is not over sizes{_band(rule)} alone")
-            found = [] if average is None else [(None, average)]
+            found: list[tuple[t.Mapping[str, t.Any] | None, float]] = [] if average is None else [(None, average)]
         else:
             found = [(row, value) for row, value in _values(document, rule.metric) if rule.meets(row["size"])]
         if not found:
-            return _entry(rule, reason=f"the test has no {_told_metric(rule.metric)}{_band(rule)}")
-        band = None if found[0][0] is None else (found[0][0]["size"], found[-1][0]["size"])
+            none = f"the test has no {_told_metric(rule.metric)}{_band(rule)}"
+            return _entry(rule, reason=_no_number(rule, document) or none)
+        sizes = [row["size"] for row, _value in found if row is not None]
         if rule.over == "peak":
             found = [max(found, key=lambda item: item[1])]
         elif rule.over == "first":
@@ -249,13 +251,18 @@ class Judge:
         percent, row, value, limit, source = min(held, key=lambda item: item[0])
         size = None if row is None else row["size"]
         missed = [row["size"] for percent, row, _value, _limit, _source in held if percent < 0 and row is not None]
+        no_number = _no_number(rule, document)
+        if rule.over == "each" and no_number and not missed:
+            return _entry(rule, reason=no_number)
         entry = _entry(rule, value, limit, source, percent, size=size, missed=missed)
-        if band and rule.kind != "baseline_percent":
+        if sizes and rule.kind != "baseline_percent":
             # The limit is the same for all of these sizes.
-            entry.update(min_bytes=band[0], max_bytes=band[1])
+            entry.update(min_bytes=sizes[0], max_bytes=sizes[-1])
         return entry
 
-    def _limit(self, rule: Rule, document: Document, row: t.Mapping[str, t.Any] | None) -> tuple[float | None, str]:
+    def _limit(
+        self, rule: Rule, document: ResultDocument, row: t.Mapping[str, t.Any] | None
+    ) -> tuple[float | None, str]:
         """The limit and where it comes from, or None and why there is none."""
         if rule.kind == "limit":
             return rule.limit, rule.source or "the rule"
@@ -270,7 +277,7 @@ class Judge:
         return self._baseline_limit(rule, document, row)
 
     def _baseline_limit(
-        self, rule: Rule, document: Document, row: t.Mapping[str, t.Any] | None
+        self, rule: Rule, document: ResultDocument, row: t.Mapping[str, t.Any] | None
     ) -> tuple[float | None, str]:
         placement, measure = rule.metric.split(".")
         key = key_of(document, row or {}, placement)
@@ -310,11 +317,11 @@ def ceiling(
     Bus bandwidth is algorithm bandwidth times bus_factor. Trees, and reduction in NVLink's switches, need less of the network
     where hosts are few: of two hosts, all_reduce has been measured at 1.2 times the ceiling of rings.
     """
-    if collective not in ("all_reduce", *_SENT):
-        return None, None, f"there is no ceiling for {collective or 'an unnamed collective'}"
     if ranks < 2 or hosts < 1:
         return None, None, "there is no ceiling for a test of fewer than two ranks"
     factor = bus_factor(collective, ranks)
+    if factor is None or collective not in ("all_reduce", *_SENT):
+        return None, None, f"there is no ceiling for {collective or 'an unnamed collective'}"
     if hosts <= topology.nvlink_hosts:
         if topology.nvlink_gbytes is None:
             return None, None, "thresholds.topology.nvlink_gbytes is not given"
@@ -337,15 +344,6 @@ def ceiling(
     return full / sent, full / sent * factor, words
 
 
-def bus_factor(collective: str, ranks: int) -> float:
-    """Bus by algorithm bandwidth of two ranks or more, as doc/PERFORMANCE.md of nccl-tests has it: all_reduce 2 (n - 1) / n,
-    broadcast, reduce and sendrecv 1, others (n - 1) / n.
-    """
-    if collective in ("broadcast", "reduce", "sendrecv"):
-        return 1.0
-    return (ranks - 1) / ranks * (2 if collective == "all_reduce" else 1)
-
-
 #: What a host sends for each byte of the message size, of all ranks and hosts.
 _SENT: dict[str, t.Callable[[int, int], float]] = {
     "all_gather": lambda ranks, hosts: (ranks - 1) / ranks,
@@ -359,18 +357,32 @@ _SENT: dict[str, t.Callable[[int, int], float]] = {
 }
 
 
-def _values(document: Document, metric: str) -> list[tuple[t.Mapping[str, t.Any], float]]:
+def _values(document: ResultDocument, metric: str) -> list[tuple[t.Mapping[str, t.Any], float]]:
     """The rows that have it, with its value, by size."""
     placement, name = metric.split(".")
+    rows: list[t.Mapping[str, t.Any]] = [*document["rows"]]
     found = [
         (row, row[placement][name])
-        for row in document["rows"]
+        for row in rows
         if row[placement] is not None and row[placement].get(name) is not None and math.isfinite(row[placement][name])
     ]
     return sorted(found, key=lambda item: item[0]["size"])
 
 
-def _dip(rule: Rule, document: Document) -> dict[str, t.Any]:
+def _no_number(rule: Rule, document: ResultDocument) -> str:
+    """What was printed in place of a number that the rule is for, in words; empty if they are all numbers."""
+    if rule.metric == "avg_busbw":
+        return ""
+    placement, name = rule.metric.split(".")
+    rows: list[t.Mapping[str, t.Any]] = [*document["rows"]]
+    for row in rows:
+        cell = ((row[placement] or {}).get("no_numbers") or {}).get(name)
+        if cell and rule.meets(row["size"]):
+            return f"the {_told_metric(rule.metric)} is {cell} at {format_size(row['size'])}"
+    return ""
+
+
+def _dip(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
     """Whether bandwidth falls though sizes grow."""
     values = [(row["size"], value) for row, value in _values(document, rule.metric) if rule.meets(row["size"])]
     if len(values) < 2:
@@ -389,7 +401,7 @@ def _dip(rule: Rule, document: Document) -> dict[str, t.Any]:
     return _shape(rule, fall, size, "%", f"{words} from {best_value:.4g} GB/s at {format_size(best_size)}")
 
 
-def _cliff(rule: Rule, document: Document) -> dict[str, t.Any]:
+def _cliff(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
     """Whether a time is much more than that of the next smaller size."""
     values = [(row["size"], value) for row, value in _values(document, rule.metric) if rule.meets(row["size"])]
     steps = [
@@ -428,7 +440,7 @@ def _shape(rule: Rule, value: float, size: int, unit: str, words: str) -> dict[s
     }
 
 
-def _assert(document: Document, assertion: _Assertion) -> dict[str, t.Any]:
+def _assert(document: ResultDocument, assertion: _Assertion) -> dict[str, t.Any]:
     message = assertion.message
     try:
         value = assertion.expression.search(document)
@@ -452,10 +464,12 @@ def _assert(document: Document, assertion: _Assertion) -> dict[str, t.Any]:
     }
 
 
-def _wrong_values(document: Document) -> dict[str, t.Any]:
+def _wrong_values(document: ResultDocument) -> dict[str, t.Any]:
     summary = document["summary"]
     failed = any(problem["id"] == "wrong-values" for problem in document["problems"])
-    checked = summary["checked"] or summary["wrong"] is not None
+    halves = [row[placement] for row in document["rows"] for placement in PLACEMENTS]
+    unknown = any(half is not None and "error" in half.get("no_numbers", {}) for half in halves)
+    checked = (summary["checked"] or summary["wrong"] is not None) and not unknown
     passed = False if failed or summary["wrong"] else True if checked else None
     words = {False: "values are wrong", True: "no value is wrong", None: "values were not checked"}
     return {
@@ -540,8 +554,9 @@ def _told_percent(percent: float) -> str:
 def _told_metric(metric: str) -> str:
     if metric == "avg_busbw":
         return "average bus bandwidth"
-    placement, name = metric.split(".")
-    return f"{PLACEMENTS[placement]} {name}"
+    return next(
+        f"{words} {metric[len(place) + 1 :]}" for place, words in PLACEMENTS.items() if metric.startswith(f"{place}.")
+    )
 
 
 def _rules(entries: t.Any) -> list[Rule]:

@@ -7,8 +7,8 @@
 """The account that OpenSSH works under: the image's, or one that a run makes for a uid that has none.
 
 Neither ssh nor sshd works for a uid without an entry in the password database, which is what OpenShift and others run
-containers as. The entry goes to /etc/passwd where the image lets the user write that, else by nss_wrapper into a file
-of the run's.
+containers as. nss_wrapper shows them one in a file of the run's. Only if an image lacks it, and lets the user write /etc/passwd,
+the entry goes there.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _LIBRARY_PATTERNS = (
 _WRAPPER_VARIABLES = ("LD_PRELOAD", "NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP")
 #: What is neither split nor expanded in sshd_config, nor a separator in passwd.
 _PLAIN = re.compile(r"/[A-Za-z0-9._/+-]*\Z")
+#: Login shells that do not read the syntax of sh, and whose they read.
+_OTHER_SHELLS = {"csh": "csh", "tcsh": "csh", **{name: name for name in ("elvish", "fish", "nu", "pwsh", "xonsh")}}
 
 
 def own_name(uid: int) -> str:
@@ -76,6 +78,11 @@ def lets_log_in(shell: str) -> bool:
     return os.path.basename(shell) not in ("nologin", "false")
 
 
+def shell_family(shell: str) -> str:
+    """The shell whose syntax a login shell reads: ``sh``, ``csh``, or its own name."""
+    return _OTHER_SHELLS.get(os.path.basename(shell), "sh")
+
+
 def library_in_ldconfig(text: str) -> str | None:
     """The path of nss_wrapper's library in the output of ``ldconfig -p``."""
     match = re.search(rf"^\s*{re.escape(_LIBRARY)}\S* .*=> (\S+)$", text, re.MULTILINE)
@@ -93,7 +100,7 @@ def _is_line(fields: t.Sequence[str], uid: int, run_path: str) -> bool:
 class Account:
     """The account of this process as OpenSSH is to see it in a run.
 
-    ``name``: whom to log in as. ``home``: where ssh looks for its user's own configuration. ``line``: the line of passwd
+    ``name``: whom to log in as. ``shell``: what runs its commands. ``home``: where ssh looks for its user's own configuration. ``line``: the line of passwd
     that the run needs, empty where the image has an account; ``found``: the one that there is. ``environment``: what
     programs need to see the account.
     """
@@ -108,7 +115,7 @@ class Account:
         self.environment: dict[str, str] = {}
         entry = _entry(self._uid)
         if entry and entry.pw_name != own_name(self._uid) and (self._uid == 0 or lets_log_in(entry.pw_shell)):
-            self.name, self.home = entry.pw_name, entry.pw_dir
+            self.name, self.home, self.shell = entry.pw_name, entry.pw_dir, entry.pw_shell
             # An image may use nss_wrapper itself.
             self.environment = _inherited_wrapper(os.environ)
             return
@@ -120,22 +127,21 @@ class Account:
         shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
         self.line = self.found or render_line(self._uid, os.getegid(), run_dir.path, home, shell)
         self.home = entry.pw_dir if entry else self.line.split(":")[5]
+        self.shell = self.line.rstrip("\n").split(":")[6]
         # What was begun one way goes on that way.
-        self._writable = in_passwd is not None or (in_wrapper is None and os.access(PASSWD, os.W_OK))
-        if not self._writable:
-            self._library = find_library()
-            if self._library:
-                values = (self._library, self._wrapper_passwd, "/etc/group")
-                self.environment = dict(zip(_WRAPPER_VARIABLES, values))
+        self._library = None if in_passwd else find_library()
+        self._writable = not self._library and (in_passwd is not None or os.access(PASSWD, os.W_OK))
+        if self._library:
+            values = (self._library, self._wrapper_passwd, "/etc/group")
+            self.environment = dict(zip(_WRAPPER_VARIABLES, values))
 
     def check(self) -> None:
         """Raise NodeError where there is no account and no way to one."""
         if self.line and not self._writable and not self._library:
             raise NodeError(
-                f"uid {self._uid} has no entry in {PASSWD} to log in by, and neither ssh nor sshd works without one; in the"
-                f" image, either let the group write it (RUN chmod g=u {PASSWD}, and run with the group 0) or install"
-                f" nss_wrapper, which has {_LIBRARY} (Debian, Ubuntu: apt-get install libnss-wrapper; RHEL and its kin:"
-                " dnf install nss_wrapper)"
+                f"uid {self._uid} has no entry in {PASSWD} to log in by, and neither ssh nor sshd works without one; install"
+                f" nss_wrapper in the image, which has {_LIBRARY} (Debian, Ubuntu: apt-get install libnss-wrapper; RHEL and its"
+                " kin: dnf install nss_wrapper)"
             )
 
     def create(self) -> None:
@@ -178,9 +184,9 @@ def find_library() -> str | None:
                 return path
     for ldconfig in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
         if os.access(ldconfig, os.X_OK):
-            path = library_in_ldconfig(run([ldconfig, "-p"]).stdout)
-            if path and os.access(path, os.R_OK) and _PLAIN.match(path):
-                return path
+            listed = library_in_ldconfig(run([ldconfig, "-p"]).stdout)
+            if listed and os.access(listed, os.R_OK) and _PLAIN.match(listed):
+                return listed
     return None
 
 

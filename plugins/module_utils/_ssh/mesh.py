@@ -25,7 +25,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import (
+    Problem,
+    ProblemDict,
+    ProblemError,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     read_text,
@@ -55,6 +59,19 @@ _PEER = {
     "run_dir": RUN_DIRECTORY,
     "hostname": HOST_NAME,
 }
+
+
+class PeerDict(t.TypedDict):
+    """A worker of the fact ``gpufabric_peers``: its name in the inventory, and what sshd_instance returned there."""
+
+    name: str
+    address: str
+    port: int
+    user: str
+    host_public_keys: list[str]
+    client_public_key: str
+    run_dir: str
+    hostname: str
 
 
 def check_environment_names(option: str, names: t.Iterable[str]) -> None:
@@ -149,7 +166,7 @@ def _parse_peer(option: str, value: t.Mapping[str, t.Any], complete: bool) -> Pe
     return Peer(address, port, user, tuple(host_keys), value["client_public_key"], checked_sources)
 
 
-def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
+def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[str]) -> list[PeerDict]:
     """The peers of a run from what sshd_instance returned on each, with their names in the inventory.
 
     Nothing else of what the workers return becomes a fact, so all of it is checked here. In check mode ports and keys may be
@@ -165,10 +182,15 @@ def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[st
     return peers
 
 
-def _named_peer(name: str, result: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _named_peer(name: str, result: t.Mapping[str, t.Any]) -> PeerDict:
     if "address" not in result:
         raise OptionError("gpufabric_hosts", name, "hosts of the play that have a private sshd; this one has none")
-    return {"name": name, **check_answer(name, "sshd_instance", result, _PEER)}
+    return t.cast(PeerDict, {"name": name, **check_answer(name, "sshd_instance", result, _PEER)})
+
+
+def problems_twice(places: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, list[ProblemDict]]:
+    """The same as entries of ``problems``, by name."""
+    return {name: [problem.as_dict()] for name, problem in names_twice(places).items()}
 
 
 def names_twice(places: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, Problem]:
@@ -215,6 +237,15 @@ def render_authorized_keys(peers: t.Iterable[Peer], expires: datetime.date | Non
         for peer in peers
         if peer.client_public_key
     )
+
+
+def expired_since(authorized_keys: str, today: datetime.date) -> datetime.date | None:
+    """The day at whose beginning the keys of an authorized_keys expired; None if one holds still."""
+    days = re.findall(r'^restrict(?:,expiry-time="(\d{8})")?', authorized_keys, re.MULTILINE)
+    if not days or "" in days:
+        return None
+    last = datetime.datetime.strptime(max(days), "%Y%m%d").date()
+    return last if last <= today else None
 
 
 def render_ssh_config(
@@ -333,7 +364,7 @@ class MeshFiles:
     def plan(self, texts: t.Mapping[str, str], user_config: bool) -> list[Change]:
         """What must change for the run's files to hold these texts, by path; one that has none is to go."""
         run_dir = self.run_dir
-        paths = (run_dir.ssh_config, run_dir.known_hosts, run_dir.authorized_keys, run_dir.identity)
+        paths: tuple[str, ...] = (run_dir.ssh_config, run_dir.known_hosts, run_dir.authorized_keys, run_dir.identity)
         if not texts and not run_dir.holds_run():
             paths = ()
         changes = [Change(path, read_text(path), texts.get(path), path == run_dir.identity) for path in paths]

@@ -34,6 +34,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import free_ports
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Process,
+    Selector,
     end,
     end_started,
     identities,
@@ -42,8 +43,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     stamped,
     start_detached,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account, shell_family
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
     check_environment_names,
 )
@@ -76,7 +77,7 @@ _BROKEN_ALGORITHM = re.compile(r"3des|cbc|arcfour|md5|sha1\b|umac-64|ssh-dss|ssh
 class SshdSettings:
     """What may be set of a private sshd, checked. ``port`` 0: the operating system chooses.
 
-    ``environment``: what each session has, whatever a client sends.
+    ``shell``: the user's login shell. ``environment``: what each session has, whatever a client sends.
     """
 
     address: str
@@ -85,6 +86,7 @@ class SshdSettings:
     accept_env: tuple[str, ...] = FORWARDED_ENVIRONMENT
     host_key_types: tuple[str, ...] = ("ed25519",)
     use_pam: bool = False
+    shell: str = "/bin/sh"
     environment: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     max_startups: int | None = None
     extra_options: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -118,8 +120,9 @@ def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: t
     """The text of sshd_config. ``version`` is OpenSSH's."""
     lines = [f"Port {port}", f"ListenAddress {settings.address}"]
     lines += [f"HostKey {host_key_path(run_dir, kind)}" for kind in settings.host_key_types]
-    marks = {RUN_ID_VARIABLE: run_dir.run_id, SESSION_VARIABLE: run_dir.run_id, "TMPDIR": run_dir.tmp}
-    session = {**marks, **settings.environment}
+    marks = {**run_dir.marks(), SESSION_VARIABLE: run_dir.run_id, "TMPDIR": run_dir.tmp}
+    # What shells print is read. A profile may set LANG, which has less weight.
+    session = {**marks, "LC_MESSAGES": "C", **settings.environment}
     lines += [
         f"PidFile {run_dir.sshd}/sshd.pid",
         f"AuthorizedKeysFile {run_dir.authorized_keys}",
@@ -131,6 +134,9 @@ def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: t
     ]
     if version >= (9, 8):
         lines.append(SSHD_POLICY_9_8)
+    if shell_family(settings.shell) not in ("sh", "csh"):
+        # mpirun writes the syntax of sh or of csh. In single quotes, all shells take this line for the same words.
+        lines.append("ForceCommand /bin/sh -c 'eval \"$SSH_ORIGINAL_COMMAND\"'")
     lines += [f"AcceptEnv {name}" for name in settings.accept_env]
     # sshd takes the first value of most keywords, and the last of some, such as MaxStartups.
     options = dict(settings.extra_options)
@@ -361,7 +367,7 @@ class Sshd:
 
     def stop(self) -> None:
         """End it, its sessions and what was started in them."""
-        end_started(self.listener(), SESSION_VARIABLE, self.run_dir.run_id)
+        end_started(self.listener(), self._is_session())
 
     def remove(self) -> None:
         """End it and remove its files, the node's client key and the account that was made for it."""
@@ -381,7 +387,10 @@ class Sshd:
 
     def has_processes(self) -> bool:
         """Whether there is anything to end."""
-        return self.listener() is not None or bool(stamped(read_processes(), SESSION_VARIABLE, self.run_dir.run_id))
+        return self.listener() is not None or bool(stamped(read_processes(), self._is_session()))
+
+    def _is_session(self) -> Selector:
+        return self.run_dir.started_with(SESSION_VARIABLE, self.run_dir.run_id)
 
     def _make_keys(self, kinds: t.Iterable[str]) -> None:
         keygen = find_openssh_program("ssh-keygen")

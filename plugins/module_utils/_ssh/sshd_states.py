@@ -22,11 +22,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
 
 
 def have_running(
-    sshd: Sshd, settings: SshdSettings, restart: bool, timeout: float, check_mode: bool
+    sshd: Sshd, settings: SshdSettings, restart: bool, timeout: float, check_mode: bool, take: t.Callable[[], None]
 ) -> dict[str, t.Any]:
     """Start it, or start it again if its settings differ or ``restart`` is set; what the module returns. Raises GpufabricError.
 
-    ``timeout``: seconds until it must answer.
+    ``timeout``: seconds until it must answer. ``take``: marks the run as the caller's, or raises, before anything is changed.
     """
     sshd.run_dir.check()
     sshd.account.check()
@@ -42,6 +42,8 @@ def have_running(
     }
     if changed and settings.port and settings.port != instance.port:
         check_port_is_free(settings)
+    if not check_mode:
+        take()
     if changed and not check_mode:
         instance = sshd.start(settings, version, port, timeout)
     elif changed:

@@ -28,7 +28,7 @@ try:
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 except ImportError:
     # Then there is no page, see formats.py.
-    matplotlib = None
+    matplotlib = None  # type: ignore[assignment]
 
 #: Colours and shapes by which lines are told apart; of more lines, the slowest share a quiet colour.
 SERIES = 6

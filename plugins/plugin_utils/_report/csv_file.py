@@ -21,6 +21,8 @@ COLUMNS = (
     *("size", "type", "redop", "root", "placement", "cycle", "time_us", "algbw", "busbw", "wrong"),
 )
 
+#: What a cell may begin with that a spreadsheet takes for a formula; some do so for the wide forms of East Asia.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?\Z")
 
 
@@ -48,6 +50,6 @@ def render_csv(report: Report) -> str:
 
 def _cell(value: t.Any) -> t.Any:
     # A spreadsheet takes such text for a formula, and runs it.
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") and not _NUMBER.match(value):
+    if isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.match(value):
         return f"'{value}"
     return "" if value is None else value

@@ -23,11 +23,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     overall_verdict,
     results_object,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import setting_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import swept
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
-
-Document = t.Mapping[str, t.Any]
 
 #: In a setting's name; the rest of what differs are variables.
 _JOB = ("type", "redop", "ranks")
@@ -95,7 +94,7 @@ class Test:
     """A result document. ``number`` counts from 1; ``point`` and ``repeat`` are those of a sweep."""
 
     number: int
-    document: Document
+    document: ResultDocument
     measurements: tuple[Measurement, ...]
     checks: tuple[Check, ...]
 
@@ -261,7 +260,7 @@ class Report:
         entries: dict[tuple[t.Any, ...], t.Mapping[str, t.Any]] = {}
         for test in self.tests:
             for entry in test.document["problems"]:
-                key = tuple(entry[name] for name in ("id", "severity", "host", "cause", "cure"))
+                key = (entry["id"], entry["severity"], entry["host"], entry["cause"], entry["cure"])
                 entries.setdefault(key, entry)
                 tests.setdefault(key, []).append(test)
         found = [Finding(entry, tuple(dict.fromkeys(tests[key]))) for key, entry in entries.items()]
@@ -303,7 +302,7 @@ class Report:
         names = dict.fromkeys(name for setting in settings for name in setting)
         varying = [name for name in names if len({setting.get(name) for setting in settings}) > 1]
         curves = []
-        for setting, tests in zip(settings, groups.values(), strict=True):
+        for setting, tests in zip(settings, groups.values()):
             label = _setting_label(setting, varying)
             for placement in PLACEMENTS:
                 curve = _curve(label, placement, tests)
@@ -355,7 +354,7 @@ def setting_value(value: t.Any) -> str:
 
 
 def make_report(
-    documents: t.Sequence[Document],
+    documents: t.Sequence[ResultDocument],
     run_id: str = "default",
     sweep: t.Mapping[str, t.Any] | None = None,
     isolation: t.Mapping[str, t.Any] | None = None,
@@ -389,7 +388,7 @@ def make_report(
     )
 
 
-def _measurements(document: Document) -> t.Iterator[Measurement]:
+def _measurements(document: ResultDocument) -> t.Iterator[Measurement]:
     seen: dict[tuple[t.Any, ...], int] = {}
     for row in document["rows"]:
         for placement in PLACEMENTS:
@@ -489,10 +488,14 @@ def _pairs(isolation: t.Mapping[str, t.Any]) -> Pairs | None:
     # A pair is named in either order; of several runs the slowest tells.
     least: dict[tuple[int, int], float] = {}
     for (a, b), values in busbw.items():
-        key = tuple(sorted((places[a], places[b])))
+        key = _in_order(places[a], places[b])
         least[key] = min([*values, *([least[key]] if key in least else [])])
-    lost = {tuple(sorted((places[a], places[b]))) for a, b in failed}
+    lost = {_in_order(places[a], places[b]) for a, b in failed}
     return Pairs(tuple(hosts), least, frozenset(lost - set(least)))
+
+
+def _in_order(a: int, b: int) -> tuple[int, int]:
+    return min(a, b), max(a, b)
 
 
 def natural(text: str) -> list[t.Any]:
@@ -500,7 +503,7 @@ def natural(text: str) -> list[t.Any]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", text) if part]
 
 
-def _checks(document: Document) -> t.Iterator[Check]:
+def _checks(document: ResultDocument) -> t.Iterator[Check]:
     for entry in document.get("verdicts") or []:
         rule = clean(str(entry.get("rule") or ""))
         low, high = entry.get("min_bytes", entry.get("size")), entry.get("max_bytes", entry.get("size"))
@@ -552,4 +555,4 @@ _OPERATION = ("tool", "collective", "type", "redop", "ranks", "hosts", "setting"
 
 
 def _is_of(entry: t.Mapping[str, t.Any], values: tuple[t.Any, ...]) -> bool:
-    return all(entry.get(name, value) == value for name, value in zip(_OPERATION, values, strict=True))
+    return all(entry.get(name, value) == value for name, value in zip(_OPERATION, values))

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import Check, Report, Test, clean
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import Check, Report, Test
 
 try:
     import junitparser

@@ -12,7 +12,8 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results import tables as words
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import sweep_markdown
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import Report, clean
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import Report
 
 
 def render_markdown(report: Report) -> str:

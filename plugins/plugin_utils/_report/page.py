@@ -21,7 +21,7 @@ from ansible.release import __version__ as ansible_version
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results import sweep_analysis as sweeps
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results import tables as words
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, listing
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report import charts
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import (
@@ -31,7 +31,6 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import
     Pairs,
     Report,
     Test,
-    clean,
     setting_value,
 )
 from markupsafe import Markup
@@ -122,17 +121,13 @@ def _verdict(report: Report) -> dict[str, str]:
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
-    tests = [test for test in report.tests if test.document["summary"]["peak_busbw"] is not None]
+    peaks = [(test.document["summary"]["peak_busbw"], test) for test in report.tests]
+    measured = [(peak, test) for peak, test in peaks if peak is not None]
     facts = []
-    if tests:
-        best = max(tests, key=lambda test: test.document["summary"]["peak_busbw"])
-        summary = best.document["summary"]
-        facts.append(
-            (
-                "Peak busbw",
-                f"{_gbps(summary['peak_busbw'])} GB/s, {best.collective} at {format_size(summary['peak_size'])}",
-            )
-        )
+    if measured:
+        peak, best = max(measured, key=lambda item: item[0])
+        size = format_size(best.document["summary"]["peak_size"] or 0)
+        facts.append(("Peak busbw", f"{_gbps(peak)} GB/s, {best.collective} at {size}"))
     wrong = [test.document["summary"]["wrong"] for test in report.tests]
     known = [number for number in wrong if number is not None]
     facts.append(("Wrong values", str(sum(known)) if known else "not checked"))

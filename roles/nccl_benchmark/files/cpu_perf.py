@@ -591,7 +591,9 @@ def abort_on_exception(mpi: t.Any) -> None:
 
     def hook(kind: t.Any, error: t.Any, trace: t.Any) -> None:
         if issubclass(kind, (MemoryError, OSError, mpi.Exception)):
-            print(f"{PROGRAM}: {host_name()} rank {mpi.COMM_WORLD.rank}: {error}", file=sys.stderr, flush=True)
+            # Of memory that ran out, Python says no more than that.
+            reason = str(error) or kind.__name__
+            print(f"{PROGRAM}: {host_name()} rank {mpi.COMM_WORLD.rank}: {reason}", file=sys.stderr, flush=True)
         else:
             sys.__excepthook__(kind, error, trace)
         mpi.COMM_WORLD.Abort(INTERNAL_ERROR)

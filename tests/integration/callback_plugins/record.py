@@ -17,6 +17,8 @@ import os
 import time
 
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import failure_details
 
 
 class CallbackModule(CallbackBase):
@@ -48,6 +50,14 @@ class CallbackModule(CallbackBase):
         # What is dumped for the screen lacks them.
         for name in {"diff", "invocation"} & set(result._result):
             record["result"][name] = result._result[name]
+        details = failure_details(result._result)
+        if "problems" in details and "problems" not in result._result:
+            # What was shown, in place of the line that names it.
+            block = (
+                problems_text(details["problems"], details["logs"]) if details["problems"] or details["logs"] else ""
+            )
+            text = "\n".join(part for part in (block, details["end"]) if part)
+            record["result"].update({name: details[name] for name in ("problems", "logs", "end")}, msg=text)
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()
 

@@ -22,7 +22,7 @@ from pod_runs import attempts
 
 #: What a play says when it has looked at its job, one of these.
 LOOKED = ("has not taken note of the job yet", "workers ready")
-JOB_KINDS = "mpijobs,configmaps,secrets,services,jobs,pods"
+JOB_KINDS = "mpijobs,networkpolicies,configmaps,secrets,services,jobs,pods"
 
 
 class Definition:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import concurrent.futures
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from background import wait
 
 APP = {"app": "nccl"}
 #: An address that a pod had once, for all that anybody knows.
 EARLIER = "10.88.250.250"
 HOSTFILE = "gpufabric.nccl.mpi_hostfile"
-FAIL = "gpufabric.nccl.fail_with_problems"
+FAIL = "gpufabric.nccl.explain_hostfile"
 
 
 class Launcher:
@@ -86,6 +87,11 @@ def module(launcher="launcher", **options):
 
 def results(played, action):
     return [record["result"] for record in played.records if record["action"] == action]
+
+
+def text_of(failure):
+    """What a person reads of it."""
+    return f"{problems_text(failure['problems'], failure['logs'])}\n{failure['end']}\n"
 
 
 def workers(pods, service, *names, wait=False, **spec):
@@ -183,7 +189,7 @@ def test_names_that_do_not_come_are_explained(cluster, cluster_player, pods, fau
     services = (f"{service}-0.{service}" for service in EXPLAINED)
     played = launcher.play(hostfile(*services, dns_timeout=15), hostfile("nowhere-0"))
     explained, bare = results(played, FAIL)
-    text, problems = explained["msg"], explained["problems"]
+    text, problems = text_of(explained), explained["problems"]
     assert [words for words in EXPLAINED.values() if words not in text] == [], text
     # What concerns all names is told of none.
     hosts = {service: None if service == "missing" else f"{service}-0.{service}" for service in MATRIX}
@@ -206,7 +212,7 @@ def test_names_that_do_not_come_are_explained(cluster, cluster_player, pods, fau
     assert [host["address"] for host in known["hosts"]] == [
         address_of(cluster, pods, name.split(".")[0]) for name in names
     ]
-    (text,) = (result["msg"] for result in results(played, FAIL))
+    (text,) = map(text_of, results(played, FAIL))
     for kind in ("Services", "Endpoints"):
         assert f"The user may not read the {kind} of namespace {namespace}" in text, text
     assert "forbidden" in text
@@ -228,7 +234,7 @@ def test_names_that_only_resolve_in_full(cluster, pods, launcher):
     for result in (auto, full):
         assert result["hosts"] == [{"name": f"{name}.cluster.local", "address": address, "slots": 1}]
     assert failed["unresolved"] == [name]
-    (text,) = (result["msg"] for result in results(played, FAIL))
+    (text,) = map(text_of, results(played, FAIL))
     assert f"Set rewrite_fqdn to auto or true, or write {name}.cluster.local in" in text
     assert f"nameserver {config['nameservers'][0]}; search none" in text
 

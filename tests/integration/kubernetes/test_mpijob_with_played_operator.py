@@ -11,6 +11,7 @@ import json
 import re
 
 import pytest
+import yaml
 from background import wait
 from job_runs import JOB_KINDS, LOOKED, JobRuns
 from mpi_operator import PlayedOperator
@@ -157,7 +158,7 @@ STARTS = {
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            {"mpijob_gpus": 4, "nccl_benchmark_backend": "nccl"},
+            {"mpijob_gpus": 8, "nccl_benchmark_backend": "nccl"},
             "pod-unschedulable",
             "nvidia.com/gpu",
             marks=pytest.mark.slow,
@@ -225,7 +226,8 @@ def test_kept_jobs_are_removed_by_teardown_each_alone_and_by_the_command_that_is
     kept = {"mpijob_keep": True, "mpijob_operator_timeout": 1}
     played, _problems = run.attempts({name: {"gpufabric_run_id": name, **kept} for name in ("t1", "t2")})
     commands = re.findall(r"kubectl (.*--selector \S+)", played.output)
-    assert run.labelled("t1") and run.labelled("t2")
+    assert run.labelled("t1")
+    assert "networkpolicy.networking.k8s.io/gpufabric-t2" in run.labelled("t2")
     role = {"name": "gpufabric.nccl.mpijob", "tasks_from": "teardown"}
     play = {"hosts": "localhost", "gather_facts": False, "tasks": [{"ansible.builtin.include_role": role}]}
     played = cluster_player.playbook([play], gpufabric_run_id="t1", gpufabric_namespace=run.namespace)
@@ -251,6 +253,12 @@ def test_rendered_manifest_is_valid_and_stays_the_same(run, cluster, tmp_path, m
     text = path.read_text()
     done = cluster.kubectl("apply", "--dry-run=server", f"--filename={path}", namespace=run.namespace)
     assert "mpijob.kubeflow.org/gpufabric-t1 created" in done.stdout
+    assert "networkpolicy.networking.k8s.io/gpufabric-t1 created" in done.stdout
+    assert (
+        run(**{**settings, "mpijob_manifest": str(tmp_path / "open.yaml")}, mpijob_network_policy=False).returncode == 0
+    )
+    kinds = [item["kind"] for item in yaml.safe_load_all((tmp_path / "open.yaml").read_text())]
+    assert kinds == ["ConfigMap", "MPIJob"]
     again = run(**settings)
     assert path.read_text() == text and not again.changed()
     swept = run(**settings, nccl_benchmark_sweep={"collectives": ["all_reduce"]})

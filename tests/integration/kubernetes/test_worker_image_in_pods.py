@@ -18,7 +18,8 @@ import pytest
 from background import wait
 
 JOB = "job"
-USER_ID = 1000650000
+#: As OpenShift chooses them.
+USER_ID = 1000730000
 
 
 def operator_secret(directory: pathlib.Path) -> dict[str, t.Any]:
@@ -171,8 +172,8 @@ def test_launcher_runs_mpi_on_workers_with_the_operators_secret(job):
 @pytest.mark.parametrize(
     "read_only",
     [
-        pytest.param(False, id="passwd writable", marks=pytest.mark.slow),
-        pytest.param(True, id="nothing writable but /tmp"),
+        pytest.param(False, id="root file system of the image"),
+        pytest.param(True, id="read-only root file system", marks=pytest.mark.slow),
     ],
 )
 def test_arbitrary_user_id_without_entry(job, read_only):
@@ -227,8 +228,21 @@ def test_a_worker_whose_sshd_dies_is_started_again(job):
     assert log.endswith("gpufabric-worker: sshd was ended by SIGKILL, so this container ends\n"), log
 
 
-def test_image_holds_no_keys(job):
-    job.create("look", "sh", "-c", "ls /etc/ssh; stat -c %A /etc/passwd")
-    status, log = job.finish("look")
+def test_nothing_in_the_image_is_for_all_user_ids_to_write(job):
+    find = "find / -xdev ! -type l -perm /022"
+    # As the user that it may be run by, who also tries it.
+    writable = f"{find} ! -perm -1000; find / -xdev ! -type l -writable ! -perm -1000 2>/dev/null"
+    identity = {"runAsUser": USER_ID, "runAsGroup": 0}
+    job.create("modes", "sh", "-c", f"ls /etc/ssh; {find} ! -perm -1000")
+    job.create("tried", "sh", "-c", f"umask 077; {writable}; true", pod=identity, mount="/etc/job-keys")
+    status, log = job.finish("modes")
     assert status == 0 and "ssh_host_" not in log, log
-    assert "-rw-rw-r--" in log
+    assert [line for line in log.splitlines() if line.startswith("/")] == []
+    status, log = job.finish("tried")
+    # What the entrypoint has made is in /tmp, and the user's own.
+    found = [
+        line
+        for line in log.splitlines()
+        if line.startswith("/") and not line.startswith(f"/tmp/gpufabric-worker-{USER_ID}")
+    ]
+    assert status == 0 and found == [], log

@@ -59,10 +59,11 @@ def _open(log: pathlib.Path) -> set[str]:
 
 
 FAIL = "gpufabric.nccl.fail_with_problems"
+ROOT = pathlib.Path(__file__).parents[3]
 
 
 def test_created_pods_run_the_benchmark_and_are_gone_afterwards(runs, faults):
-    played = runs.play(worker_pods_replicas=4, gpufabric_data_interface="net1", worker_pods_network_policy=True)
+    played = runs.play(worker_pods_replicas=4, gpufabric_data_interface="net1")
     assert played.returncode == 0, played.output
     result = runs.result()
     assert (result["verdict"], result["host_count"], result["rank_count"]) == ("pass", 4, 4)
@@ -84,6 +85,13 @@ def test_kept_pods_are_used_again_and_nothing_is_changed_in_them(runs):
 
     again = runs.play(**kept)
     assert again.returncode == 0, again.output
+    (policy,) = runs.cluster.get("networkpolicies", namespace=runs.namespace)["items"]
+    own = {
+        "podSelector": {
+            "matchLabels": {"app.kubernetes.io/managed-by": "gpufabric.nccl", "gpufabric.nccl/run": "kept_Run.1"}
+        }
+    }
+    assert policy["spec"] == {**own, "policyTypes": ["Ingress"], "ingress": [{"from": [own]}]}
     # The run itself, and its report on the controller.
     own = ("Run the programs by mpirun", "Write the results")
     assert [task for task in again.changed() if not any(word in task for word in own)] == []
@@ -304,7 +312,7 @@ def test_two_runs_in_one_namespace_do_not_meet(runs, tmp_path):
 
 def test_a_run_that_is_taken_is_refused_and_goes_on(runs, faults, tmp_path):
     """Plays with the name of a run that is going on: of another owner, with other settings, and with another benchmark."""
-    ranks = "grep -l cpu_perf.py /proc/[0-9]*/cmdline | cut -d / -f 3 | grep -vx $$ | xargs kill -s"
+    ranks = "grep -l '[c]pu_perf.py' /proc/[0-9]*/cmdline | cut -d / -f 3 | grep -vx $$ | xargs kill -s"
     secret = {"metadata": {"name": "hub"}, "stringData": {"token": "s3cret"}}
     runs.cluster.create({"apiVersion": "v1", "kind": "Secret", **secret}, namespace=runs.namespace)
     reference = {"valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}
@@ -337,10 +345,11 @@ def test_a_run_that_is_taken_is_refused_and_goes_on(runs, faults, tmp_path):
             )
             removing = runs.teardown(gpufabric_owner="you@there")
             assert removing.returncode != 0 and "The run default belongs to" in removing.output
-            # The pods are as they were, so this play comes as far as mpirun.
+            # The pods are as they were, so this play comes as far as the look at them.
             second = runs.play(report_dir=str(tmp_path / "second"), **same)
             assert second.returncode != 0, second.output
-            assert "is still going on with other points" in second.output and "did not make them" in second.output
+            assert "run-in-use" in second.output and "which is not over" in " ".join(second.output.split())
+            assert "did not make them" in second.output
             after = {pod["metadata"]["uid"] for pod in runs.cluster.get("pods", namespace=runs.namespace)["items"]}
             assert after == before and not playing.done()
         finally:
@@ -353,10 +362,10 @@ def test_a_run_that_is_taken_is_refused_and_goes_on(runs, faults, tmp_path):
     assert runs.ours() == []
 
 
-@pytest.fixture
-def adopter(cluster: t.Any, namespace: str, tmp_path: pathlib.Path) -> str:
-    """The kubeconfig of a user who may get, list and exec pods in the namespace, and nothing else."""
-    name = "adopter"
+def account(
+    cluster: t.Any, namespace: str, directory: pathlib.Path, name: str, rules: t.Sequence[dict[str, t.Any]]
+) -> str:
+    """The kubeconfig of a user who may do in the namespace what rules say, and nothing else."""
     group = "rbac.authorization.k8s.io"
     cluster.create(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}},
@@ -364,16 +373,13 @@ def adopter(cluster: t.Any, namespace: str, tmp_path: pathlib.Path) -> str:
             "apiVersion": "v1",
             "kind": "Secret",
             "type": "kubernetes.io/service-account-token",
-            "metadata": {"name": "adopter-key", "annotations": {"kubernetes.io/service-account.name": name}},
+            "metadata": {"name": f"{name}-key", "annotations": {"kubernetes.io/service-account.name": name}},
         },
         {
             "apiVersion": f"{group}/v1",
             "kind": "Role",
             "metadata": {"name": name},
-            "rules": [
-                {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
-                {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]},
-            ],
+            "rules": rules,
         },
         {
             "apiVersion": f"{group}/v1",
@@ -384,15 +390,69 @@ def adopter(cluster: t.Any, namespace: str, tmp_path: pathlib.Path) -> str:
         },
         namespace=namespace,
     )
-    wait(lambda: "token" in cluster.get("secret", "adopter-key", namespace=namespace).get("data", {}))
+    wait(lambda: "token" in cluster.get("secret", f"{name}-key", namespace=namespace).get("data", {}))
     token = cluster.kubectl(
-        "get", "secret", "adopter-key", "--template={{.data.token | base64decode}}", namespace=namespace
+        "get", "secret", f"{name}-key", "--template={{.data.token | base64decode}}", namespace=namespace
     )
     config = yaml.safe_load(pathlib.Path(cluster.kubeconfig).read_text())
     config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token.stdout}}]
-    path = tmp_path / "adopter.kubeconfig"
+    path = directory / f"{name}.kubeconfig"
     path.write_text(yaml.safe_dump(config))
     return str(path)
+
+
+@pytest.fixture
+def adopter(cluster: t.Any, namespace: str, tmp_path: pathlib.Path) -> str:
+    """The kubeconfig of a user who may get, list and exec pods in the namespace, and nothing else."""
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]},
+    ]
+    return account(cluster, namespace, tmp_path, "adopter", rules)
+
+
+@pytest.fixture
+def without_policies(cluster: t.Any, namespace: str, tmp_path: pathlib.Path) -> str:
+    """The kubeconfig of a user who has the rights of the example, but for those on NetworkPolicies."""
+    items = yaml.safe_load((ROOT / "docs/examples/kubernetes/rbac.yml").read_text())["items"]
+    rules = next(item["rules"] for item in items if item["kind"] == "Role")
+    return account(
+        cluster, namespace, tmp_path, "creator", [rule for rule in rules if rule["resources"] != ["networkpolicies"]]
+    )
+
+
+def test_user_who_may_not_make_network_policies_goes_on_without_and_is_told(runs, without_policies):
+    own = {"gpufabric_kubeconfig": without_policies, "worker_pods_replicas": 1}
+    for arguments in (("--check",), ()):
+        played = runs.play(*arguments, **own)
+        assert played.returncode == 0, played.output
+        told = "No NetworkPolicy keeps other pods from those of this run: the account may not make one in namespace"
+        assert played.output.count(told) == 1, played.output
+    assert runs.result()["verdict"] == "pass" and runs.ours() == []
+    required = runs.play(worker_pods_network_policy=True, **own)
+    assert required.returncode != 0 and runs.ours() == []
+    (problem,) = required.result("localhost", FAIL)["problems"]
+    assert problem["id"] == "kube-forbidden" and "networkpolicies.networking.k8s.io" in problem["cause"]
+
+
+def test_network_policy_of_another_owner_is_a_run_of_his(runs):
+    theirs = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": "gpufabric-default",
+            "labels": {"app.kubernetes.io/managed-by": "gpufabric.nccl", "gpufabric.nccl/run": "default"},
+            "annotations": {"gpufabric.nccl/owner": "you@there"},
+        },
+        "spec": {"podSelector": {}},
+    }
+    runs.cluster.create(theirs, namespace=runs.namespace)
+    for played in (runs.play(), runs.teardown()):
+        assert played.returncode != 0
+        (problem,) = played.result("localhost", FAIL)["problems"]
+        assert problem["id"] == "run-taken" and "you@there" in problem["cause"]
+    assert runs.ours() == ["networkpolicy.networking.k8s.io/gpufabric-default"]
+    assert runs.teardown(gpufabric_take_over=True).returncode == 0 and runs.ours() == []
 
 
 def test_user_who_may_only_exec_can_adopt_and_is_told_what_creation_takes(runs, pods, adopter):
@@ -403,6 +463,8 @@ def test_user_who_may_only_exec_can_adopt_and_is_told_what_creation_takes(runs, 
     assert (problem["id"], problem["host"]) == ("kube-forbidden", None) and "worker_pods_names" in problem["cure"]
     rights = problem["cause"].split(" may not ")[1].split(f" in namespace {runs.namespace}")[0].split("; ")
     assert [right.split()[-1] for right in rights] == ["pods", "services", "statefulsets.apps"]
+    asked = runs.play(gpufabric_kubeconfig=adopter, worker_pods_network_policy=True)
+    assert "networkpolicies.networking.k8s.io" in asked.result("localhost", FAIL)["problems"][0]["cause"]
 
     played = runs.play(gpufabric_kubeconfig=adopter, worker_pods_names=["a", "b"])
     assert played.returncode == 0, played.output

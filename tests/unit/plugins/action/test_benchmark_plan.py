@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.action.benchmark_plan import ActionModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import failure_details
 
 NODE = {
     "hostname": "g1",
@@ -67,15 +68,16 @@ def test_points_of_a_sweep_are_listed(plan):
 def test_a_wrong_variable_is_one_line_that_names_it(plan, variables, message):
     result = plan(**variables)
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
-    assert result["problems"] == [] and result["end"] == result["msg"]
+    details = failure_details(result)
+    assert details["problems"] == [] and details["end"] == result["msg"]
 
 
-def test_what_a_worker_lacks_fails_with_problems(plan):
+def test_what_a_worker_lacks_fails_with_problems(plan, capsys):
     result = plan(
         {"g1": NODE, "g2": {**NODE, "hostname": "g2", "gpus": {**NODE["gpus"], "count": 0}}},
         nccl_benchmark_backend="nccl",
     )
-    assert result["failed"] and [(entry["id"], entry["host"]) for entry in result["problems"]] == [
+    assert result["failed"] and [(entry["id"], entry["host"]) for entry in failure_details(result)["problems"]] == [
         ("gpus-missing", "g2")
     ]
-    assert result["msg"].startswith("WHAT IS WRONG\n  g2: ")
+    assert capsys.readouterr().out.startswith("WHAT IS WRONG\n  g2: ") and result["msg"] == "gpus-missing: see above."

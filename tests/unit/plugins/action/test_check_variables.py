@@ -9,7 +9,12 @@ import re
 
 import pytest
 import yaml
-from ansible_collections.gpufabric.nccl.plugins.action.check_variables import ONLY_EXTRA, ActionModule, check_ignored
+from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
+    ONLY_EXTRA,
+    ActionModule,
+    check_ignored,
+    check_together,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 
 PLAYBOOKS = pathlib.Path(__file__).parents[4] / "playbooks"
@@ -67,11 +72,32 @@ def test_the_variables_of_the_headers_of_playbooks_are_checked_in_each():
         files = re.findall(r"import_tasks: .*", path.read_text())
         names = set(re.findall(r"\b(?:gpufabric|local_nodes|mpijob|worker_pods)_\w+", "\n".join(headers + files)))
         found |= names - {"mpijob_worker"}
-        tasks = [*plays[0].get("pre_tasks", []), *plays[0].get("tasks", [])]
         # An imported playbook checks them.
-        checked = "import_playbook" in plays[0] or any(
-            "playbook" in task.get("gpufabric.nccl.check_variables", ()) for task in tasks[:2]
-        )
-        assert checked or not names, path
+        assert "import_playbook" in plays[0] or "import_tasks: tasks/begin.yml" in path.read_text() or not names, path
+    checks = yaml.safe_load((PLAYBOOKS / "tasks" / "begin.yml").read_text())
+    assert {"playbook": True} in [task.get("gpufabric.nccl.check_variables") for task in checks]
     # The group of local nodes is the target of the playbook that it imports.
     assert found | {"local_nodes_group"} == set(ONLY_EXTRA)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "batch", "serial", "strategy", "message"),
+    [
+        (["g1", "g2"], ["g1", "g2"], [], "linear", None),
+        (["g1", "g2"], ["g1", "g2"], ["100%"], "debug", None),
+        # A host that failed before has a message of its own.
+        (["g1", "g2"], ["g1"], [], "ansible.builtin.linear", None),
+        ([], ["g1"], [], "linear", "gpufabric_hosts: [] is not allowed"),
+        (["g1", "g2"], ["g1"], [1], "linear", "serial: 1 is not allowed"),
+        (["g1", "g2"], ["g1"], [1, "50%"], "linear", "serial: [1, '50%'] is not allowed"),
+        (["g1"], ["g1"], [], "free", "strategy: 'free' is not allowed"),
+        (["g1"], ["g1"], [], "ansible.builtin.host_pinned", "strategy: 'ansible.builtin.host_pinned' is not allowed"),
+    ],
+)
+def test_hosts_that_are_needed_together(hosts, batch, serial, strategy, message):
+    if message is None:
+        check_together(hosts, batch, serial, strategy)
+        return
+    with pytest.raises(OptionError) as failure:
+        check_together(hosts, batch, serial, strategy)
+    assert str(failure.value).startswith(message)

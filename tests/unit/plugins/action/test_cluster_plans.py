@@ -10,6 +10,7 @@ import re
 import socket
 
 import pytest
+import yaml
 from ansible_collections.gpufabric.nccl.plugins.action.mpijob_plan import ActionModule as MPIJobPlan
 from ansible_collections.gpufabric.nccl.plugins.action.worker_pods_plan import ActionModule as WorkerPodsPlan
 
@@ -21,7 +22,9 @@ def pods(planned):
 
 @pytest.fixture
 def job(planned):
-    return lambda **variables: planned(MPIJobPlan, "mpijob", {}, mpijob_image="worker", **variables)
+    return lambda arguments=None, **variables: planned(
+        MPIJobPlan, "mpijob", arguments or {}, mpijob_image="worker", **variables
+    )
 
 
 def template_of(plan):
@@ -101,6 +104,24 @@ def test_a_job_that_is_submitted_has_a_name_and_an_owner_of_its_own(job):
     # A manifest is the same whoever writes it.
     rendered = job(mpijob_state="rendered", mpijob_slots=1)
     assert rendered["name"] == "gpufabric-default" and "annotations" not in rendered["objects"][-1]["metadata"]
+
+
+def test_a_job_that_goes_on_is_followed_by_its_own_name(job):
+    settings = {"gpufabric_owner": "me@here", "mpijob_slots": 1}
+    there = job(**settings)
+    again = job({"found": [there["objects"][-1]]}, **settings)
+    assert again["followed"] == again["name"] == there["name"] and again["objects"] == there["objects"]
+    other = job({"found": [there["objects"][-1]]}, **settings, mpijob_replicas=7)
+    assert other["followed"] == "" and other["name"] != there["name"]
+
+
+def test_a_manifest_is_text_that_kubectl_takes(job):
+    plan = job(mpijob_state="rendered", mpijob_slots=1)
+    assert list(yaml.safe_load_all(plan["manifest"])) == [plan["policy"], *plan["objects"]]
+    open_to_all = job(mpijob_state="rendered", mpijob_slots=1, mpijob_network_policy="false")
+    assert list(yaml.safe_load_all(open_to_all["manifest"])) == open_to_all["objects"]
+    # Programs are readable, and nothing is an alias.
+    assert "|" in plan["manifest"] and "&id" not in plan["manifest"]
 
 
 def test_the_owner_is_the_user_and_the_host_unless_it_is_given(pods):

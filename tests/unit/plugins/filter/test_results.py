@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 
 import pytest
@@ -12,19 +11,9 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.filter.results import FilterModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import sweep_points
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import sweep_results
 
 TEXT = (pathlib.Path(__file__).parents[2] / "fixtures" / "alltoall_cpu.txt").read_text(encoding="utf-8")
 FILTERS = FilterModule().filters()
-
-
-def test_json_is_one_object_with_the_worst_verdict():
-    documents = parse_results(TEXT.splitlines()) + parse_results(TEXT[:-300].splitlines())
-    assert json.loads(FILTERS["results_json"](documents)) == {
-        "schema": "gpufabric.nccl/results/v1",
-        "verdict": "incomplete",
-        "results": documents,
-    }
 
 
 @pytest.mark.parametrize(
@@ -76,7 +65,3 @@ def test_points_of_a_sweep_are_told_together():
     assert "### 2. alltoall NCCL_ALGO=Ring #1: error `run-failed`" in headings
     hosts = report.split("### Hosts of the sweep\n\n")[1].split("\n\n")[0]
     assert hosts.count("\n") == 1 + documents[0]["host_count"]
-
-    written = json.loads(FILTERS["results_json"](documents))
-    assert written["sweep"] == json.loads(json.dumps(sweep_results(documents)))
-    assert (written["sweep"]["counts"]["missing"], len(written["results"])) == (1, 5)

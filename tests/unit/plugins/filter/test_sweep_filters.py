@@ -65,7 +65,7 @@ SETTINGS = {
     "backend": "auto",
     "collectives": ["all_reduce"],
     "launcher": None,
-    "launcher_apart": False,
+    "dedicated_launcher": False,
     "ranks_per_node": "2",
     "min_bytes": "8",
     "max_bytes": "4M",
@@ -135,7 +135,7 @@ def test_points_of_a_sweep_that_were_not_run_are_missing_and_no_failure():
         ({"ranks_per_node": [None, 4]}, {}, "nccl_benchmark_sweep.ranks_per_node: "),
         ({"env": {"NCCL_DEBUG": [None, "INFO"]}}, {}, "nccl_benchmark_env: ['NCCL_DEBUG'] "),
         ({"datatypes": ["half", "bfloat16"]}, {"backend": "cpu"}, "nccl_benchmark_sweep.datatypes: ['bfloat16'] "),
-        ({"datatypes": "half"}, {"limit_time": 0}, "nccl_benchmark_limit_time: "),
+        ({"datatypes": "half"}, {"time_limit": 0}, "nccl_benchmark_time_limit: "),
     ],
 )
 def test_errors_of_a_sweep_are_told_by_the_plan_before_anything_is_changed(sweep, settings, begin, peers):

@@ -11,23 +11,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import adopted_peers
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import named_peers
+from ansible_collections.gpufabric.nccl.tests.unit.benchmark_settings import SETTINGS
 
-SETTINGS = {
-    "backend": "auto",
-    "collectives": ["all_reduce"],
-    "launcher": None,
-    "launcher_apart": False,
-    "ranks_per_node": None,
-    "min_bytes": "8",
-    "max_bytes": "4M",
-    "step_factor": 2,
-    "iterations": 20,
-    "warmup_iterations": 1,
-    "timeout": 600,
-    "check": True,
-    "extra_args": [],
-    "env": {},
-}
 SSHD = {
     "address": "10.0.0.1",
     "port": 40001,

@@ -28,6 +28,7 @@ SAME = [
     ({"type": "str"}, ("", ""), ""),
     ({"type": "str"}, (8, "8"), "8"),
     ({"type": "str", "choices": ["auto", "cpu"]}, ("cpu",), "cpu"),
+    ({"type": "str", "choices": ["auto", "true", "false"]}, ("true", True), "true"),
     ({"type": "int", "default": 4}, (None, "", " "), 4),
     ({"type": "list", "default": ["a"]}, (None, ""), ["a"]),
     ({"type": "int"}, (None, ""), None),

@@ -61,6 +61,10 @@ def test_has_variable_matches_whole_values_only():
     assert not has_variable(environ, "RUN_ID", "night")
 
 
+def marked(value):
+    return lambda environ: has_variable(environ, "GPUFABRIC_TEST", value)
+
+
 @pytest.fixture
 def mark():
     """Of this test's processes only: others run beside it."""
@@ -82,8 +86,8 @@ def sleeper(mark):
 
 
 def test_stamped_finds_it_and_not_others(sleeper, mark):
-    assert stamped(read_processes(), "GPUFABRIC_TEST", mark) == {sleeper.pid}
-    assert stamped(read_processes(), "GPUFABRIC_TEST", mark[:-1]) == set()
+    assert stamped(read_processes(), marked(mark)) == {sleeper.pid}
+    assert stamped(read_processes(), marked(mark[:-1])) == set()
 
 
 def test_stamped_passes_over_processes_of_containers(mark):
@@ -97,7 +101,7 @@ def test_stamped_passes_over_processes_of_containers(mark):
                 inside = descendants(read_processes(), unshare.pid) - {unshare.pid}
             if unshare.poll() is not None:
                 pytest.skip(f"no PID namespace can be made here: {unshare.stderr.read().decode().strip()}")
-            assert stamped(read_processes(), "GPUFABRIC_TEST", mark) <= {unshare.pid}
+            assert stamped(read_processes(), marked(mark)) <= {unshare.pid}
         finally:
             for pid in (*inside, unshare.pid):
                 os.kill(pid, signal.SIGKILL)
@@ -106,7 +110,7 @@ def test_stamped_passes_over_processes_of_containers(mark):
 def test_stamped_passes_over_the_caller():
     with open("/proc/self/environ", "rb") as file:
         name, _equals, value = file.read().split(b"\0")[0].decode().partition("=")
-    assert os.getpid() not in stamped(read_processes(), name, value)
+    assert os.getpid() not in stamped(read_processes(), lambda environ: has_variable(environ, name, value))
 
 
 def test_end_kills_what_ignores_term(sleeper):
@@ -134,7 +138,7 @@ def test_end_started_leaves_a_process_that_takes_a_pid_meanwhile(sleeper, mark, 
     old = dataclasses.replace(processes[sleeper.pid], start=processes[sleeper.pid].start - 1)
     answers = iter([{**processes, sleeper.pid: old}])
     monkeypatch.setattr(_process, "read_processes", lambda: next(answers, processes))
-    end_started(sleeper.pid, "GPUFABRIC_TEST", mark + "-another", grace=0.1)
+    end_started(sleeper.pid, marked(mark + "-another"), grace=0.1)
     assert sleeper.poll() is None
 
 

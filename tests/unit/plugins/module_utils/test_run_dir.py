@@ -8,6 +8,8 @@ import contextlib
 import os
 import pathlib
 import shutil
+import signal
+import subprocess
 import tempfile
 import uuid
 
@@ -318,3 +320,33 @@ def test_what_is_not_safely_the_runs_is_not_removed(tmp_path, method):
     with pytest.raises(NodeError, match="is not a directory that only"):
         getattr(RunDir("default", str(tmp_path / "one")), method)()
     assert (tmp_path / "target" / "sshd").exists()
+
+
+def test_a_run_of_the_same_name_in_another_directory_is_not_ended(tmp_path):
+    run_id = f"unit.{uuid.uuid4().hex}"
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    directories = {
+        "mine": str(tmp_path / "mine"),
+        "by a link": str(tmp_path / "link"),
+        "other": str(tmp_path / "mine2"),
+        "default": None,
+    }
+    processes = {
+        name: subprocess.Popen(
+            ["sleep", "60"],
+            env={**os.environ, "GPUFABRIC_RUN_ID": run_id, **({"GPUFABRIC_RUN_DIR": path} if path else {})},
+        )
+        for name, path in directories.items()
+    }
+    try:
+        for path, ended in ((directories["mine"], {"mine", "by a link"}), (None, {"default"})):
+            cleanup = Cleanup(RunDir(run_id, path))
+            leftovers = cleanup.plan()
+            assert leftovers.ended == ("sleep",) * len(ended)
+            cleanup.apply(leftovers)
+            assert {processes[name].wait(10) for name in ended} == {-signal.SIGTERM}
+        assert processes["other"].poll() is None
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.wait()

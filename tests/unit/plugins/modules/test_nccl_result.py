@@ -11,6 +11,7 @@ import stat
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import baseline_text, make_baseline
 from ansible_collections.gpufabric.nccl.plugins.modules import nccl_result
 
 LOG = pathlib.Path(__file__).parents[2] / "fixtures" / "all_reduce_perf.txt"
@@ -127,19 +128,13 @@ def test_rules_of_all_options_are_held_against_each_test(run):
     assert [document["verdict"] for document in result["results"]] == ["fail", "fail"]
 
 
-def test_baseline_is_saved_as_predicted_and_held_against(run, tmp_path):
+def test_results_are_held_against_a_baseline(run, tmp_path):
     path = tmp_path / "baseline.json"
-    options = {"src": str(LOG), "dest": str(tmp_path / "results.json"), "_ansible_diff": True}
-    save = {"path": str(path), "mode": "save"}
-    predicted = run(**options, baseline=save, _ansible_check_mode=True)
-    assert not path.exists()
-    saved = run(**options, baseline=save)
-    assert saved == {**predicted, "invocation": saved["invocation"]} and saved["changed"]
-    assert [diff["after_header"] for diff in saved["diff"]] == [options["dest"], str(path)]
-    assert saved["diff"][1]["after"] == path.read_text(encoding="utf-8")
-    assert not run(**options, baseline=save)["changed"]
-    for source in ({"path": str(path)}, {"document": saved["baseline"]}):
-        assert run(src=str(LOG), baseline=source)["verdict"] == "unchecked"
+    baseline = make_baseline(run(src=str(LOG))["results"])
+    path.write_text(baseline_text(baseline))
+    for source in ({"path": str(path)}, {"document": baseline}):
+        result = run(src=str(LOG), baseline=source)
+        assert (result["verdict"], result["baseline"], result["changed"]) == ("unchecked", baseline, False)
         assert run(src=str(LOG), baseline={**source, "tolerance_percent": 5})["verdict"] == "pass"
     slow = CUT.replace("5802.4", "9999.9")
     assert slow != CUT
@@ -148,34 +143,19 @@ def test_baseline_is_saved_as_predicted_and_held_against(run, tmp_path):
     assert (missed["metric"], missed["value"], result["verdict"]) == ("out_of_place.time_us", 9999.9, "fail")
 
 
-def test_documents_are_judged_as_the_text_is(run, tmp_path, monkeypatch):
-    warned = []
-    monkeypatch.setattr(nccl_result.AnsibleModule, "warn", lambda module, text: warned.append(text))
+def test_documents_are_judged_as_the_text_is(run, tmp_path):
     rules = {"rules": [{"limit": 1, "name": "alive"}, {"limit": "1e9", "name": "fast"}]}
     documents = run(text=TEXT, points={"env": {"NCCL_ALGO": "Ring"}}, thresholds=rules)["results"]
     for source in (documents, run(text=TEXT, points={"env": {"NCCL_ALGO": "Ring"}})["results"]):
         result = run(results=source, thresholds=rules, dest=str(tmp_path / "results.json"))
         assert (result["results"], result["verdict"]) == (documents, "fail")
-    # What failed changes no baseline, and that is said.
-    save = {"path": str(tmp_path / "baseline.json"), "mode": "save"}
-    kept = run(results=documents, baseline=save)
-    assert not kept["changed"] and not (tmp_path / "baseline.json").exists()
-    (warning,) = warned
-    assert warning.startswith(f"{tmp_path}/baseline.json is left as it was: no test can be kept")
-    kept = run(results=run(text=TEXT)["results"], baseline=save)
-    assert kept["changed"] and kept["baseline_summary"] == "all_reduce 1 run"
 
 
 def test_rules_alone_are_checked(run, tmp_path):
-    dest, path = tmp_path / "results.json", tmp_path / "baseline.json"
-    save = {"path": str(path), "mode": "save"}
-    result = run(
-        results=[], dest=str(dest), thresholds={"rules": [{"limit": 1}]}, baseline=save, fail_on=["incomplete"]
-    )
+    dest = tmp_path / "results.json"
+    result = run(results=[], dest=str(dest), thresholds={"rules": [{"limit": 1}]}, fail_on=["incomplete"])
     assert "failed" not in result and (result["changed"], result["results"], result["result"]) == (False, [], None)
-    assert not dest.exists() and not path.exists()
-    path.write_text("{}")
-    assert run(results=[], baseline=save)["msg"].startswith("baseline.path: None is not allowed")
+    assert not dest.exists()
     assert run(results=[], thresholds={"rules": [{}]})["msg"].startswith("thresholds.rules[0]: 'no limit' ")
     assert run(results=[{"schema": "gpufabric.nccl/result/v1"}])["msg"].endswith(
         "an item lacks tool, collective, complete, "
@@ -188,9 +168,7 @@ def test_rules_alone_are_checked(run, tmp_path):
     [
         ({"baseline": {"path": "/nosuch"}}, "baseline.path: '/nosuch' is not allowed; allowed: a file on this host"),
         ({"baseline": {"path": str(LOG)}}, "baseline.path: 'text that is no JSON' "),
-        ({"baseline": {"path": "/nosuch/b", "mode": "save"}}, "baseline.path: '/nosuch/b' is not allowed"),
         ({"baseline": {"document": {}}}, "baseline.document: None "),
-        ({"baseline": {"document": {}, "mode": "save"}}, "mode is save but all of the following are missing: path"),
         ({"thresholds": {"rules": [{"limit": 1, "size": "big"}]}}, "thresholds.rules[0].size: 'big' "),
         (
             {"thresholds": {"rules": [{"limit": -1}]}},
@@ -198,7 +176,7 @@ def test_rules_alone_are_checked(run, tmp_path):
         ),
         (
             {"baseline": {"path": "/tmp/none.json"}},
-            "baseline.path: '/tmp/none.json' is not allowed; allowed: a file on this host, such as mode=save makes",
+            "baseline.path: '/tmp/none.json' is not allowed; allowed: a file on this host, such as nccl_baseline makes",
         ),
     ],
 )

@@ -370,6 +370,35 @@ def test_hostile_text_stays_text(hostile):
         text.encode("utf-8")
 
 
+def filled(value, text, keep=("schema", "severity", "verdict", "placement", "id", "metric")):
+    """A value with a text in place of each of its texts."""
+    if isinstance(value, dict):
+        return {key: item if key in keep else filled(item, text) for key, item in value.items()}
+    return (
+        [filled(item, text) for item in value] if isinstance(value, list) else text if isinstance(value, str) else value
+    )
+
+
+@pytest.mark.parametrize("begin", ["=1+1", "\n=1+1", "\uff1d1+1", "\t@x"])
+def test_no_text_of_a_document_is_more_than_text(hostile, begin):
+    """What a launcher sends may have anything anywhere; all documents that were handed in go through check_documents."""
+    text = f"{begin}{hostile['collective']}\n# HELP x\nx 1\n"
+    problem = {"id": f"x`{text}", "severity": "error", "host": text, "cause": text, "cure": text, "evidence": text}
+    document = {**filled(hostile, text), "problems": [problem, {**problem, "id": "unknown"}, "none", None]}
+    (checked,) = text_report.check_documents([document])
+    assert [entry["id"] for entry in checked["problems"]] == ["unknown"]
+    texts = {**rendered(make_report([checked])), "table": text_report.results_table([checked])}
+    JUNIT.validate(texts["junit"])
+    assert {key[0] for key in samples_of(texts["openmetrics"])}.isdisjoint({"x"})
+    cells = [cell for row in rows_of(texts["csv"]) for cell in row.values()]
+    assert cells and not [cell for cell in cells if cell.startswith(("=", "@", "\t", "\n", "\r", "\uff1d"))]
+    assert Page(texts["html"]).names.count("script") == 1 and "<script>" not in texts["markdown"]
+    for name in set(texts) - {"json"}:
+        assert not set("\x00\x1b\u202e\ud800\r") & set(texts[name]), name
+    for each in texts.values():
+        each.encode("utf-8")
+
+
 def test_the_same_results_give_the_same_text(whole, whole_report):
     assert rendered(whole_report) == whole
 

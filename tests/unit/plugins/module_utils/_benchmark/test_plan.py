@@ -8,6 +8,7 @@ import copy
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    check_free,
     check_nodes,
     choose_backend,
     complete_results,
@@ -17,23 +18,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-
-SETTINGS = {
-    "backend": "auto",
-    "collectives": ["all_reduce"],
-    "launcher": None,
-    "launcher_apart": False,
-    "ranks_per_node": None,
-    "min_bytes": "8",
-    "max_bytes": "4M",
-    "step_factor": 2,
-    "iterations": 20,
-    "warmup_iterations": 1,
-    "timeout": 600,
-    "check": True,
-    "extra_args": [],
-    "env": {},
-}
+from ansible_collections.gpufabric.nccl.tests.unit.benchmark_settings import SETTINGS
 
 
 def node(number, gpus=0):
@@ -151,12 +136,12 @@ def test_launcher_comes_first():
 
 def test_a_launcher_that_is_no_worker_runs_no_rank_and_slots_that_are_given_stay():
     given = [{**peer, "slots": 4} for peer in PEERS]
-    settings = {**SETTINGS, "launcher": "job-launcher", "launcher_apart": True}
+    settings = {**SETTINGS, "launcher": "job-launcher", "dedicated_launcher": True}
     plan = plan_benchmark(nodes(), given, settings)
     assert plan["launcher"] == "job-launcher"
     assert [(host["name"], host["slots"]) for host in plan["hosts"]] == [("g1", 4), ("g2", 4), ("g3", 4)]
     with pytest.raises(OptionError, match="nccl_benchmark_launcher"):
-        plan_benchmark(nodes(), given, {**settings, "launcher_apart": False})
+        plan_benchmark(nodes(), given, {**settings, "dedicated_launcher": False})
 
 
 @pytest.mark.parametrize(
@@ -261,7 +246,7 @@ def test_the_data_interface_by_its_one_name_or_for_each_node():
     }
     # The sshd of its workers is not the run's, which could tell each its own.
     with pytest.raises(ProblemError, match="here net1.* here dat0,dat1.* here net1"):
-        check_nodes(found, {**SETTINGS, "launcher": "g0", "launcher_apart": True})
+        check_nodes(found, {**SETTINGS, "launcher": "g0", "dedicated_launcher": True})
     found["g3"]["data"] = None
     with pytest.raises(ProblemError, match="gpufabric_data_interface is set for other workers") as error:
         data_plane(found)
@@ -316,9 +301,16 @@ def test_complete_results_explains_a_point_without_result():
 def test_complete_results_tells_why_output_was_not_read():
     (document,) = completed(outcome(results=[], unread="columns found: size"))
     assert document["verdict"] == "fail"
-    assert [(entry["id"], entry["evidence"]) for entry in document["problems"]] == [
-        ("output-unread", "columns found: size")
-    ]
+    (entry,) = document["problems"]
+    assert (entry["id"], entry["evidence"]) == ("output-unread", "columns found: size")
+    assert " on the launcher, and check" in entry["cure"]
+
+
+def test_complete_results_names_the_output_that_outlives_the_launcher():
+    kept = {"archive": "/var/results/output.tar.gz", "stdout": "points/1/stdout", "stderr": "points/1/stderr"}
+    for more in ({"unread": "columns found: size"}, {"status": "failed", "exit_status": 255}):
+        (document,) = completed(outcome(results=[], output=kept, **more))
+        assert "in points/1 of /var/results/output.tar.gz" in document["problems"][0]["cure"]
 
 
 def test_complete_results_does_not_explain_twice():
@@ -405,3 +397,11 @@ def test_time_that_was_over_is_no_failure():
     done, not_run = completed(outcome(results=[DOCUMENT]), left, limited=True)
     assert (done["verdict"], not_run["verdict"]) == ("pass", "incomplete")
     assert not_run["problems"] == [over]
+
+
+def test_a_node_says_whose_the_run_is_and_nothing_else():
+    taken = {"id": "run-taken", "cause": "The run is another's.", "cure": "Take another.", "host": "g9"}
+    with pytest.raises(ProblemError) as told:
+        check_free({"g1": [], "g2": [taken, {**taken, "id": "ssh-closed"}, "x"], "g3": None})
+    assert [(problem.id, problem.host) for problem in told.value.problems] == [("run-taken", "g2")]
+    check_free({"g2": [{**taken, "id": "ssh-closed"}]})

@@ -84,7 +84,7 @@ def known():
 def test_what_the_catalogue_names_exists(known):
     wrong = {}
     for entry in CATALOGUE.entries.values():
-        for text in (*texts_of(entry), entry.docs):
+        for text in texts_of(entry):
             missing = [*unknown_names(text, known), *unknown_places(text)]
             if missing:
                 wrong[entry.id] = missing

@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import (
     answer_of,
     problems_by_host,
+    problems_from_play,
     problems_from_result,
 )
 
@@ -108,3 +110,22 @@ def test_problems_of_hosts_on_which_tasks_failed():
     }
     assert found["a"][0]["cause"] == "The host cannot take part: it failed to run a private sshd: no sshd."
     assert found["b"][0]["evidence"] == "refused" and found["d"][0]["host"] == "d"
+
+
+LOST = problem("pod-lost", "b").as_dict()
+#: What the output of a run looks like that was ended in its middle.
+CUT = [{**problem(identity).as_dict(), "severity": "warning"} for identity in ("output-cut", "rows-lost")]
+
+
+def failed(*problems):
+    return {"failed": True, "msg": "told", "problems": list(problems)}
+
+
+def test_an_output_that_ends_early_is_no_news_where_pods_were_lost():
+    assert problems_from_play({"a": failed(*CUT)}, [LOST]) == [LOST]
+    other = problem("disk-full", "a").as_dict()
+    assert problems_from_play({"a": failed(other, *CUT)}, [LOST]) == [LOST, other]
+
+
+def test_an_output_that_ends_early_is_told_where_nothing_else_is():
+    assert problems_from_play({"a": failed(*CUT)}, []) == CUT

@@ -120,6 +120,21 @@ def test_a_job_has_the_name_that_it_is_given_and_the_same_settings():
         plan(name="x" * 47)
 
 
+def test_only_pods_of_the_job_may_connect_to_it():
+    policy = plan(owner="me@here", name="train")["policy"]
+    assert policy["metadata"]["name"] == "train" and policy["metadata"]["annotations"] == {
+        "gpufabric.nccl/owner": "me@here"
+    }
+    for role in ("Launcher", "Worker"):
+        assert policy["spec"]["podSelector"]["matchLabels"].items() <= template(role)["metadata"]["labels"].items()
+    assert policy["spec"]["ingress"] == [{"from": [{"podSelector": policy["spec"]["podSelector"]}]}]
+    assert plan(network_policy="false")["policy"] is None
+    needed = ["networking.k8s.io", "networkpolicies"]
+    assert [
+        needed in [list(need[:2]) for need in plan(network_policy=value)["needs"]] for value in ("auto", "true")
+    ] == [False, True]
+
+
 def test_a_job_that_goes_on_is_followed():
     mine = {"owner": "me@here"}
     wanted = job_of(**mine)
@@ -238,6 +253,49 @@ def test_backends():
     assert environment("Launcher", benchmark=cpu)["OMPI_MCA_mpi_yield_when_idle"] == "1"
     with pytest.raises(OptionError, match="mpijob_gpus"):
         plan(gpus=0, benchmark={"backend": "nccl"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "slots"),
+    [
+        ({}, 8),
+        ({"benchmark": {"gpus_per_rank": 8}}, 1),
+        ({"benchmark": {"gpus_per_rank": 2, "threads_per_rank": 2}}, 2),
+        ({"benchmark": {"gpus_per_rank": 3}}, 2),
+        ({"gpus": 0}, 1),
+    ],
+)
+def test_a_worker_has_as_many_ranks_as_its_gpus_are_enough_for(changes, slots):
+    job = plan(**{"slots": None, **changes})
+    assert job["objects"][1]["spec"]["slotsPerWorker"] == slots
+    assert job["ranks"] == slots * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"benchmark": {"gpus_per_rank": 8}},
+            "mpijob_slots: 8 is not allowed; allowed: 1 to 1: mpijob_gpus is 8,"
+            " nccl_benchmark_gpus_per_rank x nccl_benchmark_threads_per_rank is 8",
+        ),
+        ({"slots": 9}, "mpijob_slots: 9 is not allowed; allowed: 1 to 8: mpijob_gpus is 8, .* is 1"),
+        (
+            {"slots": None, "benchmark": {"gpus_per_rank": 4, "threads_per_rank": 4}},
+            "nccl_benchmark_gpus_per_rank x nccl_benchmark_threads_per_rank: 16 is not allowed; allowed: 1 to 8",
+        ),
+        ({"slots": 0}, "mpijob_slots: 0 is not allowed; allowed: 1 or more"),
+        # The CPU program uses none.
+        ({"gpus": 0, "benchmark": {"gpus_per_rank": 8}}, "nccl_benchmark_gpus_per_rank: 8 .* 1 with the cpu backend"),
+        (
+            {"gpus": 0, "benchmark": {"collectives": ["hypercube"]}},
+            "nccl_benchmark_collectives: .* with the cpu backend",
+        ),
+    ],
+)
+def test_ranks_of_a_job_use_no_more_gpus_than_its_workers_have(changes, message):
+    with pytest.raises(OptionError, match=message):
+        plan(**changes)
 
 
 def test_more_of_the_pods_is_merged():

@@ -14,7 +14,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import plan_pods
 
 ROLES = pathlib.Path(__file__).parents[5] / "roles"
-UNSET = ("run_as_user", "run_as_group", "ssh_port", "ttl", "control_interface", "data_interface", "mpi_prefix")
+UNSET = ("slots", "run_as_user", "run_as_group", "ssh_port", "ttl", "control_interface", "data_interface", "mpi_prefix")
 
 
 def defaults_of(role):

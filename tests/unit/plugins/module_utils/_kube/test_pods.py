@@ -138,12 +138,31 @@ def test_networks_host_network_and_further_fields():
     assert pod_spec(pod_spec={"priorityClassName": "high"})["priorityClassName"] == "high"
 
 
-def test_network_policy_comes_before_the_pods():
-    objects = plan(network_policy=True)["objects"]
-    assert [item["kind"] for item in objects] == ["NetworkPolicy", "Service", "StatefulSet"]
-    rule = objects[0]["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
-    assert rule == objects[0]["spec"]["podSelector"]["matchLabels"]
-    assert ("networking.k8s.io", "networkpolicies") in [need[:2] for need in plan(network_policy=True)["needs"]]
+def test_only_pods_of_the_run_may_connect_to_it():
+    policy = plan()["policy"]
+    own = {
+        "podSelector": {
+            "matchLabels": {"app.kubernetes.io/managed-by": "gpufabric.nccl", "gpufabric.nccl/run": "nightly"}
+        }
+    }
+    # On all ports; what the pods connect to, such as the DNS, is not limited.
+    assert policy["spec"] == {**own, "policyTypes": ["Ingress"], "ingress": [{"from": [own]}]}
+    assert (
+        own["podSelector"]["matchLabels"].items()
+        <= made("StatefulSet")["spec"]["template"]["metadata"]["labels"].items()
+    )
+    assert policy["metadata"]["annotations"] == {"gpufabric.nccl/owner": "me@here"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "needed"),
+    [("auto", True, False), ("True", True, True), (True, True, True), ("false", False, False)],
+)
+def test_a_network_policy_is_needed_only_if_it_is_asked_for(wanted, there, needed):
+    planned = plan(network_policy=wanted)
+    assert (planned["policy"] is not None) is there
+    assert (("networking.k8s.io", "networkpolicies") in [need[:2] for need in planned["needs"]]) is needed
+    assert plan(names=["a"], image="", network_policy=wanted)["policy"] is None
 
 
 @pytest.mark.parametrize(

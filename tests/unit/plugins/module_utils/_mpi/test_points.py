@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
@@ -63,7 +64,7 @@ def test_parse_points_fills_in():
         ({"startup": -1}, "startup_timeout"),
         ({"silence": -1}, "silence_timeout"),
         ({"orphan": -1}, "orphan_timeout"),
-        ({"total": 0}, "limit_time"),
+        ({"total": 0}, "time_limit"),
     ],
 )
 def test_limits_refuse(values, option):
@@ -207,6 +208,9 @@ def test_what_a_point_said_is_the_end_of_its_errors_without_marks(tmp_path):
     assert said_in(output) == ["printed"]
     (tmp_path / "stderr").write_text("first\n\n" + "x\n" * 100000 + "gpufabric-rank 0 1 g1 \nthe last\n")
     assert said_in(output) == ["x"] * 19 + ["the last"]
+    # What a program printed must not control the terminal of who reads the message.
+    pathlib.Path(output["stderr_path"]).write_bytes(b"\x1b]0;title\x07 \xff\x00 ended\n")
+    assert said_in(output) == ["\ufffd]0;title\ufffd \ufffd\ufffd ended"]
 
 
 def test_telling_lines_leave_blank_ones_out():

@@ -17,13 +17,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress impor
     is_alive,
     labels,
     look_command,
+    parse_events,
     parse_look,
     parse_part,
     poll_interval,
     read_command,
     render_time,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_row
 
 STAT = "42 (python3) {} 1 42 42 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 777 0"
 RUN = '{"pid": 42, "start": 777}'
@@ -56,6 +56,10 @@ def answer(*lines):
         # Nothing is there, or another run has taken its place.
         (["", "", ""], Look(False)),
         ([STAT.format("S"), RUN.replace("42", "43"), ""], Look(False)),
+        # A launcher may answer anything.
+        ([STAT.format("S"), "[1]", ""], Look(False)),
+        ([STAT.format("S"), "{}", ""], Look(False)),
+        ([STAT.format("S"), "[" * 100000, ""], Look(False)),
     ],
 )
 def test_parse_look(lines, look):
@@ -65,6 +69,10 @@ def test_parse_look(lines, look):
 @pytest.mark.parametrize("text", ["", "no such pod", answer("", RUN).rsplit("gpufabric", 1)[0]])
 def test_parse_look_takes_no_part_of_an_answer(text):
     assert parse_look(text, 42, 777) is None
+
+
+def test_only_events_are_events():
+    assert parse_events(["7", "null", "[1]", "[" * 100000, '{"a": 1}', '{"b']) == [{"a": 1}]
 
 
 def shell(command):
@@ -135,7 +143,11 @@ def test_labels_name_what_differs():
     assert labels(points) == ["a NCCL_X=1", "a NCCL_X=2", "b", "c TOKEN=(not shown)"]
 
 
-ROW = parse_row("  8  2  float  sum  -1  12.34  0.01  0.02  0  15.0  0.03  0.04  N/A")
+ROW = {
+    "size": 8,
+    "out_of_place": {"time_us": 12.34, "algbw": 0.01, "busbw": 0.02, "wrong": 0},
+    "in_place": {"time_us": 15.0, "algbw": 0.03, "busbw": 0.04, "wrong": None},
+}
 PEAK = {"summary": {"peak_busbw": 12.345}}
 
 

@@ -76,6 +76,27 @@ def test_all_of_the_run_is_ended_and_nothing_else(agent):
             process.wait()
 
 
+@pytest.mark.parametrize(
+    ("session", "ended"),
+    [({"GPUFABRIC_RUN_DIR": "/var/tmp/x"}, ["/var/tmp/x"]), ({}, [None])],
+)
+def test_a_run_of_the_same_name_in_another_directory_stays(agent, session, ended):
+    run_id = f"unit.{os.getpid()}"
+    processes = {}
+    try:
+        for directory in (None, "/var/tmp/x", "/var/tmp/x2", "/other"):
+            own = {} if directory is None else {"GPUFABRIC_RUN_DIR": directory}
+            processes[directory] = begin(TIRED, GPUFABRIC_POINT=f"{run_id}/1", **own)
+        reap(run_id, Reach(("here",), (agent,), session), os.environ)
+        for directory in ended:
+            assert processes[directory].wait(10) == -15
+        assert [directory for directory, process in processes.items() if process.poll() is not None] == ended
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.wait()
+
+
 def test_a_host_that_does_not_answer_or_prints_without_end_holds_nothing_up(agent, monkeypatch, tmp_path):
     monkeypatch.setattr("ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper._DEADLINE", 5.0)
     found = reap("unit-none", Reach(("dead", "here", "dead"), (agent,), {}), os.environ)

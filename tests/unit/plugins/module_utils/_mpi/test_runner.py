@@ -78,7 +78,7 @@ def plan(run, *programs, timeout=600, ranks=1, **limits):
 
 
 def wait(condition):
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -124,7 +124,7 @@ def finish(run, *programs, resume=True, archive=False, **options):
 
 
 def points_of(run, number=1):
-    return stamped(read_processes(), "GPUFABRIC_POINT", f"{run.run_dir.run_id}/{number}")
+    return stamped(read_processes(), run.run_dir.started_with("GPUFABRIC_POINT", f"{run.run_dir.run_id}/{number}"))
 
 
 def test_a_run_goes_by_itself(run):
@@ -379,6 +379,8 @@ def test_a_launch_finds_its_daemons_and_keeps_its_files_in_the_run(run):
     assert found == {
         "A": "1",
         "TMPDIR": run.run_dir.tmp,
+        "GPUFABRIC_RUN_ID": run.run_dir.run_id,
+        "GPUFABRIC_RUN_DIR": run.run_dir.path,
         "OMPI_MCA_gpufabric_point": f"{run.run_dir.run_id}/2",
         "PRTE_MCA_gpufabric_point": f"{run.run_dir.run_id}/2",
     }

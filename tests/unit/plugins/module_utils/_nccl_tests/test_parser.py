@@ -15,7 +15,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     overall_verdict,
     parse_file,
     parse_results,
-    parse_row,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
 
@@ -72,11 +71,11 @@ def test_whole_document():
     }  # fmt: skip
     assert document["rows"][1] == {
         "size": 1048576, "count": 262144, "type": "float", "redop": "sum", "root": -1,
-        "out_of_place": {"time_us": 74.2, "algbw": 14.13, "busbw": 26.5, "wrong": 0},
-        "in_place": {"time_us": 73.8, "algbw": 14.21, "busbw": 26.64, "wrong": 0},
+        "out_of_place": {"time_us": 74.2, "algbw": 14.1318, "busbw": 26.497, "wrong": 0},
+        "in_place": {"time_us": 73.8, "algbw": 14.2083, "busbw": 26.6407, "wrong": 0},
     }  # fmt: skip
     assert document["summary"] == {
-        "avg_busbw": 124.442, "peak_busbw": 346.97, "peak_size": 1073741824, "wrong": 0, "checked": True, "out_of_bounds": 0,
+        "avg_busbw": 124.442, "peak_busbw": 346.971, "peak_size": 1073741824, "wrong": 0, "checked": True, "out_of_bounds": 0,
     }  # fmt: skip
     assert (document["host_count"], document["rank_count"]) == (2, 16)
     assert (document["complete"], document["problems"], document["verdict"]) == (True, [], "pass")
@@ -161,7 +160,6 @@ def test_both_summary_lines_are_needed(line):
     [
         LAST_ROW[:-20],
         LAST_ROW + "3x:4000:4100 [0] NCCL INFO x",
-        LAST_ROW.replace("346.97", "nan"),
         LAST_ROW.replace("268435456", "9" * 5000),
     ],
 )
@@ -220,7 +218,10 @@ def test_text_without_any_test(text):
 
 def test_rows_alone_are_a_test_that_is_not_whole():
     document = parse_one("$ tail log\n" + LAST_ROW + "\n")
-    assert (document["rows"], ids(document)) == ([parse_row(LAST_ROW)], ["output-cut"])
+    (row,) = document["rows"]
+    # The ranks are not known, so busbw is as printed.
+    assert row["out_of_place"] == {"time_us": 5802.4, "algbw": 185.051, "busbw": 346.97, "wrong": 0}
+    assert ids(document) == ["output-cut"]
     with pytest.raises(GpufabricError, match="no output"):
         parse(LAST_ROW.replace("346.97", "346").replace("185.05", "18.5"))
 
@@ -340,14 +341,159 @@ def test_retry_after_a_failed_start_is_no_program_without_mpi():
     assert (first["verdict"], second) == ("incomplete", parse_one(NCCL))
 
 
-@pytest.mark.parametrize("line", ["", "8 2 float sum", HEADER, LAST_ROW[:-4], LAST_ROW + " 7"])
+@pytest.mark.parametrize("line", ["8 2 float sum", LAST_ROW[:-4], LAST_ROW + " 7"])
 def test_what_is_no_row(line):
-    assert parse_row(line) is None
+    document = parse_one(f"{HEADER}\n{line}\n")
+    assert document["rows"] == []
 
 
-def test_row_by_itself():
-    assert parse_row(f"[1,0]<stdout>:{LAST_ROW}\n") == parse_one(NCCL)["rows"][-1]
-    assert parse_row(LAST_ROW.replace("5802.4", "1.2e+07"))["out_of_place"]["time_us"] == 1.2e7
+def test_numbers_of_any_width():
+    (row,) = parse_one(f"{HEADER}\n" + LAST_ROW.replace("5802.4", "1.2e+07") + "\n")["rows"]
+    assert row["out_of_place"]["time_us"] == 1.2e7
+
+
+NAN_ROWS = {
+    "busbw": (LAST_ROW.replace("346.97", "   nan"), {"algbw": 185.05, "busbw": None}, {"busbw": "nan"}),
+    "negative": (LAST_ROW.replace("346.97", "  -nan"), {"busbw": None}, {"busbw": "-nan"}),
+    "no time": (
+        LAST_ROW.replace("5802.4", "  0.00").replace("185.05", "   inf").replace("346.97", "   inf"),
+        {"time_us": 0.0, "algbw": None, "busbw": None},
+        {"algbw": "inf", "busbw": "inf"},
+    ),
+    "time": (LAST_ROW.replace("5802.4", "   inf"), {"time_us": None, "algbw": 185.05}, {"time_us": "inf"}),
+}
+
+
+@pytest.mark.parametrize("name", NAN_ROWS)
+def test_a_cell_that_is_no_number_is_an_error_of_its_row(name):
+    """Neither is the row lost, nor does it pass."""
+    text, values, printed = NAN_ROWS[name]
+    assert text != LAST_ROW
+    document = parse_one(NCCL.replace(LAST_ROW, text))
+    half = document["rows"][-1]["out_of_place"]
+    assert half == {**half, **values, "wrong": 0, "no_numbers": printed}
+    assert document["rows"][-1]["in_place"]["busbw"] == pytest.approx(346.42, abs=0.005)
+    assert (document["lost_rows"], document["complete"], document["verdict"]) == (0, True, "fail")
+    (problem,) = [entry for entry in document["problems"] if entry["id"] == "no-number"]
+    shown = ", ".join(f"{column} {cell} at size 1073741824 out-of-place" for column, cell in printed.items())
+    assert problem["evidence"] == shown
+    assert document["summary"]["peak_busbw"] == pytest.approx(346.42, abs=0.005) or name == "time"
+    json.dumps(document, allow_nan=False)
+
+
+def test_an_average_that_is_no_number_is_an_error():
+    """So it is printed if no size was measured."""
+    table = NCCL[: NCCL.index(HEADER)] + f"{HEADER}\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : -nan \n"
+    for text in (table, NCCL.replace("124.442 ", "inf ")):
+        document = parse_one(text)
+        assert (document["summary"]["avg_busbw"], ids(document), document["verdict"]) == (None, ["no-number"], "fail")
+
+
+@pytest.mark.parametrize("cell", ["nan", "-nan", "inf", "NaN", '"nan"'])
+def test_reporter_objects_with_what_is_no_number(cell):
+    """As ``-Z json`` of rccl-tests prints them, which is not JSON."""
+    line = (
+        '{"numCycle":0, "name":"AllReduce", "size":1048576, "type":"float", "redop":"sum", "inPlace":0, "time":100.0,'
+        ' "algBw":10.48576, "busBw":BUSBW, "wrong":"0"}\n'
+    )
+    # As a file, and in a log.
+    for before in ("", "NCCL version 2.22.3\n"):
+        document = parse_one(before + line.replace("BUSBW", cell))
+        half = document["rows"][0]["out_of_place"]
+        assert (half["algbw"], half["busbw"], half["no_numbers"]) == (10.48576, None, {"busbw": cell.strip('"')})
+        assert (document["lost_rows"], ids(document), document["verdict"]) == (0, ["no-number"], "fail")
+        json.dumps(document, allow_nan=False)
+
+
+@pytest.mark.parametrize("word", ["info", "nanny", "inf.", "NaN", "infg1:4000:4100"])
+def test_words_that_begin_like_no_number_tear_the_row(word):
+    document = parse_one(NCCL.replace(LAST_ROW, LAST_ROW.replace("346.97", word)))
+    assert (len(document["rows"]), document["lost_rows"], document["verdict"]) == (2, 1, "incomplete")
+
+
+OLD = (FIXTURES / "nccl_tests" / "2.10-all_reduce.txt").read_text(encoding="utf-8")
+
+
+def test_the_begin_of_a_word_is_no_cell_at_the_end_of_a_row():
+    document = parse_one(OLD.replace("1e-07", "info: n1 retries", 1))
+    assert (len(document["rows"]), document["lost_rows"]) == (1, 1)
+
+
+def test_greatest_difference_that_is_no_number_is_not_none_wrong():
+    document = parse_one(OLD.replace("2e-07", "  nan", 1))
+    half = document["rows"][0]["out_of_place"]
+    assert (half["error"], half["wrong"], half["no_numbers"]) == (None, None, {"error": "nan"})
+    assert document["verdict"] == "fail"
+
+
+def small(size, time, algbw, busbw):
+    half = f"{time:>7}  {algbw:>6}  {busbw:>6}  {0:>6}"
+    return f"{size:12}  {size // 4:12}     float     sum      -1  {half}  {half}"
+
+
+def table_of(rows, ranks=16, average="0.00"):
+    head = NCCL[: NCCL.index("#  Rank  0")]
+    listed = "".join(
+        f"#  Rank {rank:2} Group  0 Pid {4000 + rank:6} on g{rank // 8 + 1} device {rank % 8:2} [0000:07:00] NVIDIA H100\n"
+        for rank in range(ranks)
+    )
+    end = f"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {average}\n"
+    return head + listed + f"{HEADER}\n" + "".join(f"{row}\n" for row in rows) + end
+
+
+def test_bandwidths_of_small_sizes_are_worked_out_from_the_times():
+    document = parse_one(
+        table_of([small(8, "30.45", "0.00", "0.00"), small(4096, "31.20", "0.13", "0.25")], average="0.123323")
+    )
+    assert [(row["in_place"]["algbw"], row["in_place"]["busbw"]) for row in document["rows"]] == [
+        (0.000262726, 0.000492611), (0.131282, 0.246154),
+    ]  # fmt: skip
+    # The program's average is of numbers that were not rounded: now it is met by six digits.
+    mean = sum(row["in_place"]["busbw"] for row in document["rows"]) / 2
+    assert mean == pytest.approx(document["summary"]["avg_busbw"], rel=1e-4)
+    assert (document["problems"], document["verdict"]) == ([], "pass")
+
+
+@pytest.mark.parametrize(
+    ("collective", "algbw", "busbw"),
+    [
+        ("all_reduce", 1.0, 1.5),
+        ("all_gather", 1.0, 0.75),
+        ("broadcast", 1.0, 1.0),
+        ("hypercube", 0.75, 0.75),
+        # What these count is not in the output.
+        ("alltoallv", 0.5, 0.38),
+        ("own_program", 2.0, 7.0),
+    ],
+)
+def test_bandwidth_is_that_of_the_collective(collective, algbw, busbw):
+    row = small(1 << 20, "1048.58", f"{algbw:.2f}", f"{busbw:.2f}")
+    document = parse_one(table_of([row], ranks=4, average=f"{busbw}").replace("all_reduce_perf", f"{collective}_perf"))
+    half = document["rows"][0]["in_place"]
+    assert (half["algbw"], half["busbw"]) == (pytest.approx(algbw, rel=1e-4), pytest.approx(busbw, rel=1e-4))
+    assert (document["problems"], "computed" in half) == ([], False)
+
+
+def test_a_bandwidth_that_is_not_that_of_its_time_is_a_warning():
+    """The list of ranks lacks its end, so the factor is another one."""
+    document = parse_one(table_of([small(1 << 20, "1048.58", "1.00", "1.88")], ranks=4, average="1.875"))
+    half = document["rows"][0]["out_of_place"]
+    assert (half["busbw"], half["computed"]) == (1.88, {"busbw": pytest.approx(1.5, rel=1e-4)})
+    assert (ids(document), document["verdict"]) == (["bandwidth-differs"], "pass")
+    assert document["problems"][0]["evidence"].startswith(
+        "busbw 1.88 at size 1048576 out-of-place, worked out 1.49999, "
+    )
+
+
+def test_groups_of_ranks_have_bandwidths_of_their_own():
+    """With NCCL_TESTS_SPLIT the ranks of a group take part in a collective."""
+    text = table_of([small(1 << 20, "1048.58", "1.00", "1.00")], ranks=4, average="1")
+    split = "\n".join(
+        line.replace("Group  0", f"Group  {int(line.split()[2]) % 2}") if "Rank " in line else line
+        for line in text.split("\n")
+    )
+    document = parse_one(split)
+    assert (document["rows"][0]["in_place"]["busbw"], document["problems"]) == (pytest.approx(1.0, rel=1e-5), [])
 
 
 @pytest.mark.parametrize("hosts", [2, ["g1", "g2"], ["G1.example.com", "g2.example.com"]])

@@ -17,6 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks i
     Expected,
     Seen,
     Settings,
+    check_addresses,
     check_links,
     check_names,
     check_rdma,
@@ -73,6 +74,7 @@ FACTS = {
     "shm": {"path": "/dev/shm", "size": 1024 * MIB, "free": 1000 * MIB, "read_only": False},
     "memlock": None,
     "open_files": 4096,
+    "address_space": None,
     "processes": None,
     "disks": [{"path": "/run", "size": 1024 * MIB, "free": 1000 * MIB, "error": None}],
     "rdma": [PORT],
@@ -124,6 +126,7 @@ CASES = [
     (("memlock",), 65536, ("limits", "memlock-low")),
     (("processes",), 10, ("limits", "pids-low")),
     (("open_files",), 256, ("limits", "files-low")),
+    (("address_space",), 512 * MIB, ("limits", "address-space-low")),
     (("disks", 0, "free"), MIB, ("disk", "disk-full")),
     (("disks", 0, "error"), "Read-only file system", ("disk", "disk-unwritable")),
 ]
@@ -169,6 +172,23 @@ def test_hosts_that_open_mpi_takes_for_one():
     assert found == {name: [("daemon", "host-name-shared")] for name in "ab"}
     found = check_names({name: Seen(name, facts=FACTS) for name in "ab"})
     assert [one.problem.id for own in found.values() for one in own] == ["host-twice", "host-twice"]
+
+
+def test_hosts_with_one_address_are_named_and_no_link_of_that_network():
+    hosts = {name: {**FACTS, "hostname": name} for name in ("g1", "g2", "g3")}
+    hosts["g1"] = {**changed(("interfaces", "net1", "addresses"), ["192.168.0.9/24"]), "hostname": "g1"}
+    refused = {"net1": {name: {"status": "refused"} for name in ("g1", "g2")}}
+    seen = {name: Seen(name, facts=facts, links=refused if name == "g3" else {}) for name, facts in hosts.items()}
+    settings = dataclasses.replace(SETTINGS, control="10.0.0.0/24")
+    found = check_addresses(seen, settings)
+    assert {name: [(one.stage, one.problem.id) for one in own] for name, own in found.items()} == {
+        name: [("data", "address-shared")] for name in ("g2", "g3")
+    }
+    assert "192.168.0.2 on net1: g2, g3" in found["g2"][0].problem.cause
+    assert check_links(seen, settings) == {}
+    seen["g2"].facts = hosts["g3"]
+    assert check_addresses(seen, settings) == {}
+    assert list(check_links(seen, settings)) == ["g3"]
 
 
 def test_a_clock_is_off_only_by_more_than_the_answer_took():
@@ -374,6 +394,7 @@ MET = [
     Seen("g2", unresolved="Temporary failure in name resolution"),
     Seen("g2", loopback=["127.0.1.1", "::1"]),
     Seen("g2", "10.0.0.2", status=-9, output="y", noisy=True),
+    Seen("g2", "10.0.0.2", answered=True, wrong="g2 returned facts: 7, which is not allowed; allowed: a dictionary"),
     *(Seen("g2", "10.0.0.2", attempt=Attempt(status)) for status in ("refused", "rejected", "timeout", "unreachable")),
     Seen("g2", "10.0.0.2", attempt=Attempt("rejected", "No route to host", "10.0.0.254")),
     *(
@@ -407,6 +428,8 @@ def made_problems():
     }
     for items in check_links(without_facts, SETTINGS).values():
         yield from (item.problem for item in items)
+    shared = {name: seen_with({**FACTS, "hostname": name}) for name in ("g2", "g3")}
+    yield from (item.problem for items in check_addresses(shared, SETTINGS).values() for item in items)
     for state in ("DOWN", None):
         hosts = {"g2": seen_with({**FACTS, "rdma": [{**PORT, "state": state}]})}
         for devices, index in (("mlx5", None), ("mlx4", None)):

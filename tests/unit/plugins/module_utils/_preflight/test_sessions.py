@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import Attempt
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import probe as probe_script
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import sessions
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.answers import complete
 
 CONFIG = """\
 Host 10.0.0.1
@@ -179,8 +180,8 @@ def test_a_probe_that_fails_says_why():
 
 def test_what_mpirun_says_is_read_by_the_launcher():
     said = {"daemon": {"version": "mpirun (Open MPI) 4.1.4\n\nReport bugs"}}
-    assert sessions.complete(said) == {"daemon": {"version": "4.1.4"}}
-    assert sessions.complete({"daemon": {"version": None}}) == {"daemon": {"version": None}}
+    assert complete(said) == {"daemon": {"version": "4.1.4"}}
+    assert complete({"daemon": {"version": None}}) == {"daemon": {"version": None}}
 
 
 @pytest.mark.parametrize(

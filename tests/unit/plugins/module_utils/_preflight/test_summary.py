@@ -46,7 +46,8 @@ def test_hosts_bring_the_python_that_is_known():
 
 def test_reasons_of_refusals():
     problems = [entry("g2", identity="ssh-closed"), entry("g3", identity="ssh-auth-refused"), entry("g4")]
-    hosts = [{"name": one["host"], "problems": [one["id"]], "stage": "connect"} for one in problems]
+    row = {"address": "10.0.0.2", "ok": False, "stage": "connect", "facts": None}
+    hosts = [{**row, "name": one["host"], "problems": [one["id"]]} for one in problems]
     look = {"ok": False, "problems": problems, "hosts": hosts}
     assert steps.refusing_hosts(look) == ["g2", "g3"] and steps.refusing_hosts({"skipped": True}) == []
     logs = {"g2": {"problems": [entry("node-2", identity="pam-refused")]}, "g3": {"unreachable": True}, "g4": {}}
@@ -56,6 +57,13 @@ def test_reasons_of_refusals():
         ("ssh-auth-refused", "g3"),
         ("cold", "g4"),
     ]
+    evidence = problems[1]["evidence"]
+    assert [one["evidence"] for one in found["problems"]][1] == evidence
+    logs["g3"] = {"problems": [], "lines": ["Connection from", "Failed publickey"]}
+    assert (
+        steps.explained_refusals(look, logs)["problems"][1]["evidence"]
+        == f"{evidence}\nConnection from\nFailed publickey".strip()
+    )
     assert [host["problems"] for host in found["hosts"]] == [["pam-refused"], ["ssh-auth-refused"], ["cold"]]
     assert steps.explained_refusals({"skipped": True}, {}) == {"ok": True, "hosts": [], "problems": []}
     assert not steps.explained_refusals({"failed": True, "msg": "no ssh"}, {})["ok"]

@@ -64,6 +64,14 @@ def test_table_says_what_was_not_measured_with_nccl():
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_table_may_leave_the_words_of_problems_to_the_end_of_a_play():
+    (document,) = CUT
+    problem = document["problems"][0]
+    whole, brief = (" ".join(results_table(CUT, "", verdicts).split()) for verdicts in ((), [document["verdict"]]))
+    assert problem["cause"] in whole and problem["cause"] not in brief
+    assert f"{problem['severity'].upper()} {problem['id']}: see below" in brief
+
+
 def test_table_shows_settings_in_which_rows_differ():
     text = results_table(parse_results(NCCL_TEXT.replace("float     sum", "double    sum", 1).splitlines()))
     assert "hosts, sum, PASS" in text

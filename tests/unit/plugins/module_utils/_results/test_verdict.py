@@ -167,6 +167,38 @@ def test_what_cannot_be_told_is_not_passed(rule, reason):
     assert result["verdict"] == "unchecked"
 
 
+def without_number(size, name, cell="nan", **changes):
+    """A document as the parser makes it if a cell of the out-of-place half is no number."""
+    tested = document(**changes)
+    for row in tested["rows"]:
+        if row["size"] == size:
+            row["out_of_place"].update({name: None, "no_numbers": {name: cell}})
+    return tested
+
+
+@pytest.mark.parametrize(
+    ("rule", "passed", "words"),
+    [
+        # What is not known cannot be kept, but what is missed beside it is missed.
+        ({"limit": 1, "over": "each", "min_bytes": "1G"}, None, "not checked, the out-of-place busbw is nan at 1 GiB"),
+        ({"limit": 400, "over": "each", "min_bytes": "1G"}, False, "370 GB/s at 8 GiB"),
+        ({"limit": 1, "size": "1G"}, None, "not checked, the out-of-place busbw is nan at 1 GiB"),
+        # The best of the others is known, and so are other columns and sizes.
+        ({"limit": 360, "min_bytes": "1G"}, True, "370 GB/s at 8 GiB"),
+        ({"limit": 1, "over": "each", "min_bytes": "1G", "metric": "in_place.busbw"}, True, "310 GB/s at 1 GiB"),
+        ({"limit": 1, "over": "each", "size": "8G"}, True, "370 GB/s at 8 GiB"),
+    ],
+)
+def test_a_size_whose_number_is_none_does_not_keep_a_limit(rule, passed, words):
+    _result, entry = judged(rule, without_number(G, "busbw"))
+    assert (entry["passed"], words in entry["message"]) == (passed, True), entry
+
+
+def test_a_greatest_difference_that_is_no_number_is_not_none_wrong():
+    (wrong,) = Judge({}).judge(without_number(8, "error"))["verdicts"]
+    assert (wrong["passed"], wrong["message"]) == (None, "values were not checked")
+
+
 def test_wrong_values_fail_and_unchecked_is_not_0():
     judge = Judge({"rules": [{"limit": 1}]})
     problem = {"id": "wrong-values", "severity": "error"}

@@ -15,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
     MeshFiles,
     check_environment_names,
+    expired_since,
     expiry_date,
     named_peers,
     names_twice,
@@ -232,3 +233,17 @@ def test_a_machine_that_has_two_names_is_named_with_both():
     assert [(item.id, item.host) for item in error.value.problems] == [("host-twice", "c")]
     assert list(names_twice(dict(zip("abc", results)))) == ["c"]
     assert names_twice({"a": results[0], "b": {"failed": True}, "c": {"failed": True}}) == {}
+
+
+@pytest.mark.parametrize(
+    ("lifetimes", "expired"),
+    [((7, 7), None), ((-1, 7), None), ((-1, -3), "2026-08-01"), ((-1, None), None), ((), None)],
+)
+def test_keys_have_expired_if_none_holds_any_more(lifetimes, expired):
+    today = datetime.date(2026, 8, 2)
+    texts = [
+        render_authorized_keys(parse_peers([peer(1)]), days and today + datetime.timedelta(days=days))
+        for days in lifetimes
+    ]
+    found = expired_since("".join(texts), today)
+    assert (found and str(found)) == expired

@@ -68,6 +68,20 @@ def test_logins_at_once():
         assert [line for line in lines if line.lower().startswith("maxstartups")] == [expected]
 
 
+@pytest.mark.parametrize(
+    ("shell", "forced"),
+    [
+        ("/bin/bash", []),
+        ("/usr/bin/zsh", []),
+        ("/bin/tcsh", []),
+        ("/usr/bin/fish", ["/bin/sh -c 'eval \"$SSH_ORIGINAL_COMMAND\"'"]),
+    ],
+)
+def test_commands_go_to_sh_if_the_login_shell_does_not_read_what_mpirun_writes(shell, forced):
+    config = render_config(settings(shell=shell), RUN_DIR, 1, (9, 2))
+    assert config_values(config, "ForceCommand") == forced
+
+
 def test_options_that_weaken_nothing_are_taken():
     options = {"loglevel": "DEBUG", "Ciphers": "aes256-ctr", "MACs": "-hmac-sha1", "Subsystem": "sftp internal-sftp"}
     assert settings(extra_options=options).extra_options == options
@@ -79,7 +93,7 @@ def test_sessions_have_an_environment_of_their_own():
         line for line in render_config(settings(environment=found), RUN_DIR, 1, (9, 2)).splitlines() if "SetEnv" in line
     ]
     assert line.endswith(
-        """TMPDIR=/run/gpufabric/nightly/tmp NCCL_SOCKET_IFNAME==net1,net2 "TEXT=two words; $x # 'y'\""""
+        """TMPDIR=/run/gpufabric/nightly/tmp LC_MESSAGES=C NCCL_SOCKET_IFNAME==net1,net2 "TEXT=two words; $x # 'y'\""""
     )
 
 

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_by_host
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import summary
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import problems_twice
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction
+
+Arguments = t.Mapping[str, t.Any]
+
+
+class ActionModule(VariablesAction):
+    """Takes the next step of the role preflight."""
+
+    ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
+        "step": {"type": "str", "choices": ["plan", "logs", "result", "diagnosis"], "required": True},
+        "hosts": {"type": "list", "elements": "str", "default": []},
+        "peers": {"type": "list", "elements": "dict", "default": []},
+        "look": {"type": "dict", "default": {}},
+        "logs": {"type": "dict", "default": {}},
+        "lost": {"type": "dict", "default": {}},
+        "reach": {"type": "dict", "default": {}},
+        "launcher": {"type": "str"},
+        "result": {"type": "dict", "default": {}},
+        "cleanups": {"type": "dict", "default": {}},
+    }
+
+    def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What the step returns."""
+        self.require_role()
+        return {"plan": self._plan, "logs": _logs, "result": _result, "diagnosis": _diagnosis}[arguments["step"]](
+            arguments
+        )
+
+    def _plan(self, arguments: Arguments) -> dict[str, t.Any]:
+        variables = self._task_vars["hostvars"]
+        places = {place["name"]: place for place in summary.ssh_endpoints(arguments["hosts"], variables)}
+        return {"targets": summary.preflight_hosts(arguments["peers"], variables), "twice": problems_twice(places)}
+
+
+def _logs(arguments: Arguments) -> dict[str, t.Any]:
+    """The launcher names the hosts, so only workers of the run may be logged in to."""
+    refusing = summary.refusing_hosts(arguments["look"])
+    return {"refusing": [peer["name"] for peer in arguments["peers"] if peer["name"] in refusing]}
+
+
+def _result(arguments: Arguments) -> dict[str, t.Any]:
+    return summary.explained_refusals(arguments["look"], arguments["logs"], arguments["launcher"] or "the launcher")
+
+
+def _diagnosis(arguments: Arguments) -> dict[str, t.Any]:
+    launch = {arguments["launcher"]: arguments["look"]} if arguments["launcher"] else {}
+    found = [
+        *summary.lost_problems(arguments["lost"], arguments["reach"].get("problems", [])),
+        *summary.lost_problems(problems_by_host({"to start programs on the others": launch})),
+        *arguments["result"].get("problems", []),
+        *summary.lost_problems(problems_by_host({"to be cleaned up": arguments["cleanups"]})),
+    ]
+    return {
+        "ok": all(entry["severity"] != "error" for entry in found),
+        "problems": found,
+        "hosts": summary.diagnosed_hosts(arguments["hosts"], arguments["result"].get("hosts", []), found),
+    }

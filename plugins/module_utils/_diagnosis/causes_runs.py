@@ -1,0 +1,28 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Why a play leaves a run alone that there is already."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry import Entry, entry
+
+ENTRIES: tuple[Entry, ...] = (
+    entry(
+        "run-in-use",
+        "The run[ {run_id}] [{state}|is still going on with other points or settings][, started {age}]"
+        "[ ({ended} of {total} points are over)].",
+        "Wait for its end, or set gpufabric_run_id to another name. To end it: mpi_run with state=stopped, or the playbook"
+        " gpufabric.nccl.teardown.",
+        found_by="mpi_run and sshd_instance",
+    ),
+    entry(
+        "run-taken",
+        "The run[ {run_id}] [{state}|belongs to another owner][, started {age}].",
+        "Set gpufabric_run_id to another name. To replace that run, set gpufabric_take_over=true.",
+        found_by="sshd_instance, run_cleanup and the roles worker_pods and mpijob",
+    ),
+)

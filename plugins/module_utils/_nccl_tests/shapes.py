@@ -1,0 +1,111 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""The result document; docs/contracts.md says what each key holds. A key is in both or in neither.
+
+Sizes are in bytes, times in microseconds, bandwidths in GB/s (10^9 bytes a second).
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
+
+Placement = t.Literal["out_of_place", "in_place"]
+
+
+class _HalfExtra(t.TypedDict, total=False):
+    cpu_time_us: float
+    #: The greatest difference, which nccl-tests before 2.13 printed instead of ``wrong``.
+    error: float
+    extra: dict[str, float | None]
+    #: Bandwidths worked out from the time, in GB/s, which differ from those printed by more than rounding.
+    computed: dict[str, float]
+    #: What was printed in place of a number, such as nan, by cell. The value of that cell is None.
+    no_numbers: dict[str, str]
+
+
+class Half(_HalfExtra):
+    """What was measured out of place, or in place. ``wrong``: None if the values were not checked."""
+
+    time_us: float | None
+    algbw: float | None
+    busbw: float | None
+    wrong: int | None
+
+
+class _RowExtra(t.TypedDict, total=False):
+    extra: dict[str, t.Any]
+
+
+class Row(_RowExtra):
+    """One size. A half is None if it was not measured."""
+
+    size: int
+    count: int | None
+    type: str
+    redop: str
+    root: int | None
+    out_of_place: Half | None
+    in_place: Half | None
+
+
+class Rank(t.TypedDict):
+    """One rank, or one GPU of a process that has several."""
+
+    rank: int
+    group: int | None
+    pid: int | None
+    host: str
+    device: int | None
+    bus_id: str | None
+    name: str | None
+
+
+class Tool(t.TypedDict):
+    """The program that ran."""
+
+    name: str | None
+    version: str | None
+    nccl_version: str | None
+
+
+class Summary(t.TypedDict):
+    """``avg_busbw`` as printed."""
+
+    avg_busbw: float | None
+    peak_busbw: float | None
+    peak_size: int | None
+    wrong: int | None
+    checked: bool
+    out_of_bounds: int | None
+
+
+class _Judged(t.TypedDict, total=False):
+    #: Only if rules, a baseline or assertions were given.
+    verdicts: list[dict[str, t.Any]]
+
+
+class ResultDocument(_Judged):
+    """One test. ``config`` and ``points`` are empty if nothing is known of them."""
+
+    schema: str
+    tool: Tool
+    collective: str | None
+    complete: bool
+    config: dict[str, t.Any]
+    ranks: list[Rank]
+    rows: list[Row]
+    lost_rows: int
+    summary: Summary
+    json_output: str | None
+    points: dict[str, t.Any]
+    env: dict[str, str]
+    host_count: int
+    rank_count: int
+    problems: list[ProblemDict]
+    verdict: str

@@ -1,0 +1,163 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Whose a run on a node is, and whether a play may start it or remove it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import socket
+import time
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import read_processes, stamped
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import log_path
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import ago
+
+#: Of modules that start or remove a run.
+CLAIM_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
+    "claim": {
+        "type": "dict",
+        "options": {
+            "owner": {"type": "str", "required": True},
+            "controller": {"type": "str", "required": True},
+            "play": {"type": "str", "required": True},
+            "live": {"type": "list", "elements": "str", "required": True},
+            "take_over": {"type": "bool", "default": False},
+        },
+    }
+}
+
+#: Seconds after which a run that shows no sign of life is over: between two tasks of a play over many hosts nothing runs on one.
+_QUIET = 600
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """Who asks. ``play``: the play, one of those that are ``live`` on the ``controller``; the latter is empty if plays cannot be
+    told apart there.
+    """
+
+    owner: str
+    controller: str
+    play: str
+    live: t.Sequence[str]
+    take_over: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Use:
+    """Signs of life of a run on this node. ``quiet``: seconds since anything was written."""
+
+    has_processes: bool
+    quiet: float
+
+
+def refusal(
+    mark: t.Mapping[str, t.Any],
+    claim: Claim,
+    use: t.Callable[[], Use],
+    host: str,
+    removes: bool = False,
+    now: float = 0,
+) -> Problem | None:
+    """Why the run must be left alone; None if it need not.
+
+    ``mark``: what the run's directory holds of its owner. ``removes``: the play wants the run's end only; that of his own is for
+    each owner to decide. ``now``: seconds since the epoch.
+    """
+    theirs = mark.get("owner")
+    here = bool(claim.controller) and mark.get("controller") == claim.controller
+    if not isinstance(theirs, str) or (here and mark.get("play") == claim.play):
+        return None
+    goes_on = here and mark.get("play") in claim.live
+    facts = {"run_id": str(mark.get("run_id")), **_age(mark, now)}
+    if theirs == claim.owner:
+        state = f"belongs to another play of {theirs}, which is not over"
+        return NODE_CATALOGUE.problem("run-in-use", host, state=state, **facts) if goes_on and not removes else None
+    if goes_on or _is_live(use()):
+        return NODE_CATALOGUE.problem("run-taken", host, state=f"belongs to {theirs}", **facts)
+    return None
+
+
+def _is_live(use: Use) -> bool:
+    return use.has_processes or use.quiet < _QUIET
+
+
+def _age(mark: t.Mapping[str, t.Any], now: float) -> dict[str, str]:
+    started = mark.get("started")
+    if not isinstance(started, (int, float)) or isinstance(started, bool):
+        return {}
+    return {"age": ago(now - started)}
+
+
+class Ownership:
+    """The owner of a run on this node, as the mark in its directory says."""
+
+    def __init__(self, run_dir: RunDir, claim: t.Mapping[str, t.Any] | None) -> None:
+        """``claim``: None if nobody says who asks; the run is not refused to him then."""
+        self._run_dir = run_dir
+        self._claim = None if claim is None else Claim(**claim)
+
+    def refusal(self, removes: bool = False) -> Problem | None:
+        """Why the run must be left alone, whether it is to be taken over or not."""
+        if self._claim is None:
+            return None
+        return refusal(self._run_dir.read_mark(), self._claim, self._use, socket.gethostname(), removes, time.time())
+
+    def check(self, removes: bool = False) -> bool:
+        """Whether another's run is to be taken over. Raises ProblemError if the run must be left alone."""
+        found = self.refusal(removes)
+        if found is not None and not (self._claim and self._claim.take_over):
+            raise ProblemError(found)
+        return found is not None
+
+    def replace(self, check_mode: bool) -> bool:
+        """End and remove another's run that is to be taken over; whether there is one. Raises NodeError."""
+        replaces = self.check()
+        if replaces and not check_mode:
+            cleanup = Cleanup(self._run_dir)
+            cleanup.apply(cleanup.plan())
+        return replaces
+
+    def take(self) -> None:
+        """Mark the run as the claim's. Raises ProblemError if another play was faster, and NodeError."""
+        if self._claim is None:
+            return
+        self._run_dir.create()
+        with self._lock():
+            self.check()
+            mark = self._run_dir.read_mark()
+            is_own = (mark.get("controller"), mark.get("play")) == (self._claim.controller, self._claim.play)
+            own = {"owner": self._claim.owner, "controller": self._claim.controller, "play": self._claim.play}
+            started = mark.get("started") if is_own else None
+            self._run_dir.write_mark({**own, "started": started or int(time.time())})
+
+    def _use(self) -> Use:
+        paths = (self._run_dir.mark, log_path(self._run_dir), os.path.join(self._run_dir.mpi, "polled"))
+        written = [0.0]
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                written.append(os.stat(path).st_mtime)
+        is_of_run = self._run_dir.started_with(RUN_ID_VARIABLE, self._run_dir.run_id)
+        return Use(bool(stamped(read_processes(), is_of_run)), time.time() - max(written))
+
+    @contextlib.contextmanager
+    def _lock(self) -> t.Iterator[None]:
+        """Against two plays that start at once."""
+        descriptor = os.open(self._run_dir.path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)

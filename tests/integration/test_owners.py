@@ -1,0 +1,85 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Several plays and several owners with one run on the same nodes."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import uuid
+
+from background import kill, wait
+
+#: Ranks that go on until they are ended.
+ENDLESS = {"nccl_benchmark_iterations": 10**9, "nccl_benchmark_min_bytes": 8, "nccl_benchmark_max_bytes": 8}
+YOU = {"gpufabric_owner": "you@there"}
+
+
+def mark(nodes, node="g1"):
+    return json.loads(nodes.shell(node, f"cat /run/gpufabric/{nodes.run_id}/.gpufabric").stdout)
+
+
+def lives(nodes):
+    """The processes of the run on each node: ranks, and the listening sshd."""
+    look = f"grep -lz GPUFABRIC_POINT= /proc/[0-9]*/environ; cat /run/gpufabric/{nodes.run_id}/sshd/sshd.pid"
+    return {node: nodes.shell(node, look, check=False).stdout for node in nodes.names}
+
+
+def settled(nodes):
+    """The same, when no more are being started."""
+    seen = [lives(nodes)]
+    wait(lambda: seen.append(lives(nodes)) or seen[-1] == seen[-2], seconds=60)
+    return seen[-1]
+
+
+def refused(played, identity, words):
+    """Check that a play was refused before it changed anything, and says so once."""
+    assert played.returncode != 0, played.output
+    assert " ".join(played.output.split()).count(words) == 1, played.output
+    assert [task for task in played.changed() if not task.startswith("localhost")] == []
+    found = [problem for record in played.records for problem in record["result"].get("problems") or ()]
+    assert {(problem["id"], problem["host"]) for problem in found} >= {(identity, "g1"), (identity, "g2")}, found
+
+
+def test_a_run_in_use_is_left_alone_until_its_play_is_over(fresh_nodes, tmp_path, told):
+    nodes, me = fresh_nodes, "me@here"
+    before = {node: nodes.state(node) for node in nodes.names}
+    token = uuid.uuid4().hex
+    endless = {**ENDLESS, "gpufabric_owner": me}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(nodes.benchmark, tmp_path / "first", **endless, token=token)
+        try:
+            wait(lambda: all("environ" in text for text in lives(nodes).values()), left=told)
+            running, started = settled(nodes), mark(nodes)
+            assert started["owner"] == me
+            second = nodes.benchmark(tmp_path / "second", gpufabric_owner=me)
+            refused(second, "run-in-use", f"The run {nodes.run_id} belongs to another play of {me}")
+            refused(nodes.benchmark(tmp_path / "yours", **YOU), "run-taken", f"The run {nodes.run_id} belongs to {me}")
+            torn = nodes.playbook("gpufabric.nccl.teardown", **YOU)
+            assert torn.returncode != 0 and "run-taken" in torn.output and torn.changed() == [], torn.output
+            assert lives(nodes) == running and mark(nodes) == started
+        finally:
+            kill(token)
+        assert first.result().returncode != 0
+    # The controller is gone, the ranks are not: another owner is refused still, and the same one goes on with the run.
+    refused(nodes.benchmark(tmp_path / "yours", **YOU), "run-taken", f"The run {nodes.run_id} belongs to {me}")
+    assert lives(nodes) == running
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        again = pool.submit(nodes.benchmark, tmp_path / "first", **endless)
+        wait(lambda: "this run was started before and is followed" in told(), left=told)
+        assert mark(nodes)["play"] != started["play"]
+        nodes.shell("g1", "pkill -x mpirun")
+        assert "run-in-use" not in again.result().output
+
+    taken = nodes.benchmark(tmp_path / "yours", **YOU, gpufabric_take_over=True)
+    assert taken.returncode == 0, taken.output
+    assert mark(nodes)["owner"] == mark(nodes, "g2")["owner"] == "you@there"
+    # An earlier play that is over holds nobody up.
+    repeated = nodes.benchmark(tmp_path / "yours", **YOU)
+    assert repeated.returncode == 0, repeated.output
+    assert [len(repeated.executions(node)) for node in nodes.names[1:]] == [3]
+    ended = nodes.playbook("gpufabric.nccl.teardown", **YOU)
+    assert ended.returncode == 0, ended.output
+    assert {node: nodes.state(node) for node in nodes.names} == before

@@ -1,0 +1,330 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The real nccl-tests 2.19.6 from sshd to the verdict, over nodes whose GPUs are memory of the host: see tests/stand_in/README.md.
+
+The programs, their arguments, devices, tables and exit statuses are the real ones, and so are the values that they check. CUDA and NCCL
+are stand-ins: nothing here says how fast a GPU is.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import json
+import pathlib
+import re
+import signal
+import tarfile
+import types
+import typing as t
+import uuid
+
+import pytest
+from background import kill, wait
+from conftest import Nodes, Played, slow
+
+GPUS = 2
+#: What a stand-in reads on its host.
+SETTINGS = "/etc/gpufabric-stand-in"
+
+
+COLLECTIVES = [
+    *("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall"),
+    *("sendrecv", "gather", "scatter", "hypercube", "alltoallv"),
+]
+TYPES = {
+    *("int8", "uint8", "int32", "uint32", "int64", "uint64"),
+    *("half", "bfloat16", "f8e4m3", "f8e5m2", "float", "double"),
+}
+OPERATIONS = {"sum", "prod", "max", "min", "avg", "mulsum"}
+
+
+class Machines:
+    """Nodes with GPUs that are none, and the real programs."""
+
+    def __init__(self, nodes: Nodes, directory: pathlib.Path) -> None:
+        self.nodes = nodes
+        self._directory = directory
+        for node in nodes.names:
+            nodes.shell(node, f"ln -s {directory}/bin/nvidia-smi /usr/local/bin/nvidia-smi")
+            self.set(node)
+
+    def set(self, node: str, gpus: int = GPUS, **settings: t.Any) -> None:
+        """What the stand-ins are on a node."""
+        values = {"GPUS": gpus, **settings}
+        lines = "".join(f"GPUFABRIC_STAND_IN_{name}={value}\\n" for name, value in values.items())
+        self.nodes.shell(node, f"printf '{lines}' >{SETTINGS}")
+
+    @contextlib.contextmanager
+    def having(self, node: str, **settings: t.Any) -> t.Iterator[None]:
+        """A node that differs from the others."""
+        self.set(node, **settings)
+        try:
+            yield
+        finally:
+            self.set(node)
+
+    def play(self, playbook: str, report_dir: pathlib.Path, *arguments: str, **variables: t.Any) -> Played:
+        """Play a playbook of the collection with the real programs."""
+        real = {
+            "gpufabric_environment": {"LD_LIBRARY_PATH": f"{self._directory}/lib"},
+            "nccl_benchmark_dir": f"{self._directory}/build",
+            "report_dir": str(report_dir),
+            "report_formats": ["json"],
+        }
+        return self.nodes.playbook(f"gpufabric.nccl.{playbook}", *arguments, **{**real, **variables})
+
+    def benchmark(self, report_dir: pathlib.Path, *arguments: str, **variables: t.Any) -> Played:
+        """The playbook bare_metal with few and small sizes."""
+        small = {
+            "nccl_benchmark_max_bytes": "64K",
+            "nccl_benchmark_step_factor": 64,
+            "nccl_benchmark_iterations": 3,
+        }
+        return self.play("bare_metal", report_dir, *arguments, **{**small, **variables})
+
+
+@pytest.fixture(scope="module")
+def machines(make_nodes: t.Callable[[int], Nodes], nccl_tests: pathlib.Path) -> Machines:
+    return Machines(make_nodes(2), nccl_tests)
+
+
+def results_of(report_dir: pathlib.Path) -> list[dict[str, t.Any]]:
+    return json.loads((report_dir / "results.json").read_text())["results"]
+
+
+def test_one_rank_for_each_gpu(machines, tmp_path):
+    played = machines.benchmark(
+        tmp_path, nccl_benchmark_collectives=["all_reduce", "alltoall"], nccl_benchmark_env={"NCCL_DEBUG": "VERSION"}
+    )
+    assert played.returncode == 0, played.output
+    assert "Backend nccl: GPUs and nccl-tests are on all workers. 4 ranks on 2 hosts" in played.output
+    documents = results_of(tmp_path)
+    assert [document["collective"] for document in documents] == ["all_reduce", "alltoall"]
+    for document in documents:
+        assert document["verdict"] == "pass" and document["problems"] == []
+        assert document["tool"] == {"name": "nccl-tests", "version": "2.19.6", "nccl_version": "2.32.3"}
+        assert document["config"]["validation"] == 1 and document["summary"]["out_of_bounds"] == 0
+        devices = [(rank["host"], rank["device"], rank["bus_id"], rank["name"]) for rank in document["ranks"]]
+        assert devices == [
+            (host, device, f"0000:1{device}:00", "Stand-in of a GPU") for host in ("g1", "g2") for device in range(GPUS)
+        ]
+        # alltoall overwrites in place what it would be checked against.
+        checked = {"all_reduce": 0, "alltoall": None}[document["collective"]]
+        assert {(row["out_of_place"]["wrong"], row["in_place"]["wrong"]) for row in document["rows"]} == {(0, checked)}
+    assert [row["size"] for row in documents[0]["rows"]] == [8, 512, 32768]
+
+
+@pytest.mark.parametrize("version", [slow(4), 5])
+@pytest.mark.parametrize(("gpus", "threads"), [(8, 1), slow(4, 2)])
+def test_one_process_for_all_gpus_of_a_node(machines, tmp_path, request, version, gpus, threads):
+    """As NVIDIA starts it: ppr:1:node and -g 8."""
+    openmpi = request.getfixturevalue("openmpi5") if version == 5 else {}
+    with machines.having("g1", gpus=8), machines.having("g2", gpus=8):
+        played = machines.benchmark(
+            tmp_path,
+            nccl_benchmark_ranks_per_node=1,
+            nccl_benchmark_gpus_per_rank=gpus,
+            nccl_benchmark_threads_per_rank=threads,
+            **openmpi,
+        )
+    assert played.returncode == 0, played.output
+    (document,) = results_of(tmp_path)
+    assert document["verdict"] == "pass" and document["problems"] == []
+    assert (document["config"]["ngpus"], document["config"]["nthreads"]) == (gpus, threads)
+    assert collections.Counter(rank["host"] for rank in document["ranks"]) == {"g1": 8, "g2": 8}
+    assert len({rank["pid"] for rank in document["ranks"]}) == 2
+
+
+def test_values_that_are_not_checked_are_not_taken_for_right(machines, tmp_path):
+    with machines.having("g2", FAULT="wrong-values"):
+        unchecked = machines.benchmark(tmp_path / "unchecked", nccl_benchmark_check=False)
+        checked = machines.benchmark(tmp_path / "checked")
+    (document,) = results_of(tmp_path / "unchecked")
+    assert unchecked.returncode == 0 and document["verdict"] == "unchecked", unchecked.output
+    assert {row[place]["wrong"] for row in document["rows"] for place in ("out_of_place", "in_place")} == {None}
+    (document,) = results_of(tmp_path / "checked")
+    assert checked.returncode == 2 and document["verdict"] == "fail", checked.output
+    # One value of each of the node's ranks.
+    assert {row[place]["wrong"] for row in document["rows"] for place in ("out_of_place", "in_place")} == {GPUS}
+    assert "wrong-values" in [problem["id"] for problem in document["problems"]]
+
+
+def test_the_network_that_nccl_uses(machines, tmp_path):
+    """NCCL's own data goes over the interface that is chosen for it."""
+    run_id = "data"
+    played = machines.benchmark(
+        tmp_path,
+        gpufabric_run_id=run_id,
+        gpufabric_data_interface="net1",
+        nccl_benchmark_env={"NCCL_DEBUG": "INFO"},
+        nccl_benchmark_output_dir=str(tmp_path),
+    )
+    assert played.returncode == 0, played.output
+    with tarfile.open(tmp_path / "output.tar.gz") as archive:
+        names = [name for name in archive.getnames() if name.endswith("stdout")]
+        text = "".join(archive.extractfile(name).read().decode() for name in names)
+    assert (
+        re.findall(r"^(g\d):\S+ \[\d\] NCCL INFO Bootstrap : Using (\w+)", text, re.MULTILINE).count(("g2", "net1"))
+        == 2
+    )
+    assert "Using eth0" not in text
+
+
+def finished(machines: Machines, run_id: str) -> dict[str, str]:
+    """What the points have printed that are over, by their directory."""
+    command = (
+        f"cd /run/gpufabric/{run_id}/mpi/points && for over in */exit.json; do sha256sum ${{over%/*}}/stdout; done"
+    )
+    lines = machines.nodes.shell("g1", command, check=False).stdout.splitlines()
+    return {line.split()[1]: line.split()[0] for line in lines}
+
+
+def test_a_sweep_whose_controller_is_lost_goes_on(machines, tmp_path):
+    """One setting of two makes every collective slow."""
+    run_id, token = "sweep", uuid.uuid4().hex
+    sweep = {"collectives": ["all_reduce"], "env": {"GPUFABRIC_STAND_IN_FAULT": ["none", "slow"]}, "repeats": 3}
+    variables = {"gpufabric_run_id": run_id, "nccl_benchmark_sweep": sweep, "nccl_benchmark_min_bytes": "64K"}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        play = pool.submit(machines.benchmark, tmp_path, token=token, **variables)
+        wait(lambda: len(finished(machines, run_id)) >= 1 or play.done(), 300)
+        kill(token)
+        assert play.result().returncode == -signal.SIGKILL, play.result().output
+    done = finished(machines, run_id)
+    assert 1 <= len(done) < 9
+
+    played = machines.benchmark(tmp_path, **variables)
+    assert played.returncode == 0, played.output
+    assert len(finished(machines, run_id)) == 9
+    written = json.loads((tmp_path / "results.json").read_text())
+    assert [result["verdict"] for result in written["results"]] == ["pass"] * 9
+    (band,) = written["sweep"]["bands"]
+    # Without a fault it is as fast as without the setting.
+    assert [entry["env"].get("GPUFABRIC_STAND_IN_FAULT") == "slow" for entry in band["settings"]] == [
+        False,
+        False,
+        True,
+    ]
+    assert machines.nodes.playbook("gpufabric.nccl.teardown", gpufabric_run_id=run_id).returncode == 0
+
+
+def test_a_slow_gpu_is_isolated(make_nodes, nccl_tests, tmp_path):
+    machines = Machines(make_nodes(4), nccl_tests)
+    machines.set("g3", FAULT="slow")
+    played = machines.play(
+        "isolate",
+        tmp_path,
+        isolate_backend="nccl",
+        isolate_min_bytes="512K",
+        isolate_iterations=2,
+        isolate_warmup_iterations=1,
+        isolate_screens=1,
+        # A slow node reaches 0.008 GB/s in a group of four, and 0.005 alone.
+        isolate_limit=0.01,
+        isolate_inside_limit=0.007,
+    )
+    machines.nodes.remove()
+    assert played.returncode == 0, played.output
+    found = json.loads((tmp_path / "isolation.json").read_text())
+    assert found["complete"] and not found["links"]
+    assert {node["node"]: (node["verdict"], node["where"]) for node in found["nodes"]} == {
+        **dict.fromkeys(("g1", "g2", "g4"), ("good", None)),
+        "g3": ("bad", "inside"),
+    }
+    assert json.loads((tmp_path / "results.json").read_text())["results"][0]["tool"]["version"] == "2.19.6"
+
+
+@pytest.mark.slow
+def test_all_collectives_types_and_operations(machines, tmp_path):
+    played = machines.benchmark(
+        tmp_path,
+        nccl_benchmark_collectives=COLLECTIVES,
+        nccl_benchmark_min_bytes="1K",
+        nccl_benchmark_max_bytes="1K",
+        nccl_benchmark_extra_args=["-d", "all", "-o", "all"],
+    )
+    assert played.returncode == 0, played.output
+    documents = results_of(tmp_path)
+    assert [document["collective"] for document in documents] == COLLECTIVES
+    for document in documents:
+        assert (document["verdict"], document["problems"]) == ("pass", []), document["collective"]
+        assert {row["type"] for row in document["rows"]} == TYPES, document["collective"]
+        operations = OPERATIONS if re.search("reduce|sendrecv", document["collective"]) else {"none"}
+        assert {row["redop"] for row in document["rows"]} == operations, document["collective"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keys"),
+    [
+        (["-I", "1", "-N", "2", "-m", "2"], {"i_min", "i_max", "i_p99", "i_cv%"}),
+        slow(["-G", "2", "-S", "1"], {"timestamp"}),
+        slow(["-C", "1", "-z", "1", "-R", "1"], set()),
+    ],
+)
+def test_options_that_change_the_output_in_text_and_json(machines, tmp_path, arguments, keys):
+    """The JSON of nccl-tests says the same as its table."""
+    json_file = f"/opt/{uuid.uuid4().hex}.json"
+    played = machines.benchmark(
+        tmp_path, nccl_benchmark_extra_args=[*arguments, "-J", json_file], nccl_benchmark_ranks_per_node=1
+    )
+    assert played.returncode == 0, played.output
+    (document,) = results_of(tmp_path)
+    assert document["verdict"] == "pass" and document["json_output"] == json_file
+    (read,) = machines.nodes.module("nccl_result", {"src": json_file})["results"]
+    for result in (document, read):
+        extra = {key for row in result["rows"] for part in (row, row["out_of_place"]) for key in part.get("extra", {})}
+        # Times of day are in the table alone.
+        wanted = keys if result is document else keys - {"timestamp"}
+        assert wanted <= extra and result["complete"] and result["problems"] == []
+    sizes, json_sizes = ([row["size"] for row in result["rows"]] for result in (document, read))
+    assert sizes == json_sizes and len(sizes) == (6 if "-N" in arguments else 3)
+
+
+class Fault(t.NamedTuple):
+    """A fault of the second node, or of the variables of the play, and what is told of it."""
+
+    words: str
+    cause: str
+    settings: dict[str, t.Any]
+    variables: t.Mapping[str, t.Any] = types.MappingProxyType({})
+    host: str | None = "g2"
+
+
+#: NCCL says why only if it is told to.
+WARN = {"nccl_benchmark_env": {"NCCL_DEBUG": "WARN"}}
+FAULTS = (
+    Fault("a GPU driver older than CUDA", "gpu-driver-old", {"FAULT": "driver-old"}),
+    Fault("GPU memory that another program has", "gpu-memory", {"FAULT": "out-of-memory"}, WARN),
+    Fault("a GPU whose memory fails (ECC)", "gpu-ecc", {"FAULT": "ecc"}),
+    Fault("a GPU that is lost in a collective", "gpu-illegal-access", {"FAULT": "device-lost"}),
+    Fault("another version of NCCL", "nccl-version-differs", {"FAULT": "version-differs"}, WARN, None),
+    Fault("a GPU that is away for CUDA, and not for nvidia-smi", "gpus-missing", {"CUDA_GPUS": 1}),
+    Fault("wrong values", "wrong-values", {"FAULT": "wrong-values"}, {}, None),
+)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, id=f"openmpi5-{fault.cause}", marks=[pytest.mark.slow] if index else [])
+        for index, fault in enumerate(FAULTS)
+    ],
+)
+def test_faults(machines, tmp_path, faults, openmpi5, fault):
+    with machines.having("g2", **fault.settings):
+        played = machines.benchmark(tmp_path, **fault.variables, **openmpi5)
+    assert played.returncode == 2, played.output
+    (document,) = results_of(tmp_path)
+    assert document["verdict"] == "fail"
+    faults.fault(
+        fault.words,
+        document["problems"],
+        fault.cause,
+        fault.host,
+        "nccl_benchmark",
+        beside=[("output-cut", None)],
+        stand_in="stand-ins for CUDA and NCCL",
+    )

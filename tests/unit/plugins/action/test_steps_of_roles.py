@@ -1,0 +1,143 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The actions that do the thinking of the roles key_exchange, preflight and nccl_benchmark."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.action.benchmark_results import ActionModule as BenchmarkResults
+from ansible_collections.gpufabric.nccl.plugins.action.collect_peers import ActionModule as CollectPeers
+from ansible_collections.gpufabric.nccl.plugins.action.preflight_step import ActionModule as PreflightStep
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import failure_details
+
+
+def entry(host, identity="cold", severity="error"):
+    return {"id": identity, "severity": severity, "host": host, "cause": "Is.", "cure": "Do.", "evidence": ""}
+
+
+def sshd(number, **values):
+    keys = {"host_public_keys": ["ssh-ed25519 AAAA"], "client_public_key": "ssh-ed25519 AAAB"}
+    place = {
+        "address": f"10.0.0.{number}",
+        "port": 40000,
+        "user": "root",
+        "run_dir": "/run/x",
+        "hostname": f"g{number}",
+    }
+    return {**place, **keys, "changed": True, **values}
+
+
+@pytest.fixture
+def collect(planned):
+    return lambda **arguments: planned(CollectPeers, "key_exchange", arguments)
+
+
+@pytest.fixture
+def step(planned):
+    return lambda name, hostvars=None, **arguments: planned(
+        PreflightStep, "preflight", {"step": name, **arguments}, hostvars=hostvars or {}
+    )
+
+
+def test_peers_are_what_all_workers_returned(collect):
+    result = collect(sshds={"a": sshd(1), "b": sshd(2)})
+    assert [peer["name"] for peer in result["peers"]] == ["a", "b"] and result["lost"] == {}
+    assert "changed" not in result["peers"][0]
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ({}, "gpufabric_hosts: 'b' is not allowed"),
+        (sshd(2, user="x;y"), "b returned sshd_instance.user: 'x;y'"),
+        (sshd(1), "10.0.0.1"),
+    ],
+)
+def test_a_worker_without_an_sshd_of_its_own_ends_the_run(collect, broken, words):
+    result = collect(sshds={"a": sshd(1), "b": broken})
+    assert result["failed"] and words in result["msg"] + str(failure_details(result)["problems"])
+
+
+def test_workers_that_fail_are_left_out_with_their_problems(collect):
+    sshds = {"a": sshd(1), "b": {"failed": True, "msg": "no"}, "c": sshd(3), "d": sshd(4), "e": sshd(4)}
+    first = collect(sshds=sshds, skip_failed=True)
+    assert [peer["name"] for peer in first["peers"]] == ["a", "c", "d"]
+    second = collect(sshds=sshds, meshes={"a": {}, "c": {"unreachable": True, "msg": "gone"}}, skip_failed=True)
+    assert [peer["name"] for peer in second["peers"]] == ["a", "d"]
+    assert {name: [item["id"] for item in found] for name, found in second["lost"].items()} == {
+        "b": ["step-failed"], "c": ["host-unreachable"], "e": ["host-twice"]
+    }  # fmt: skip
+    assert collect(sshds={"b": {}}, skip_failed=True)["peers"] == []
+
+
+def test_the_launcher_looks_at_peers_with_their_python(step):
+    peers = [{"name": "a", "address": "10.0.0.1", "run_dir": "/r", "port": 1}]
+    result = step("plan", {"a": {"ansible_python_interpreter": "/usr/bin/python3"}}, peers=peers)
+    assert result["targets"] == [{"name": "a", "address": "10.0.0.1", "run_dir": "/r", "python": "/usr/bin/python3"}]
+
+
+def test_hosts_with_one_address_are_one_machine(step):
+    same = {"ansible_host": "10.0.0.1"}
+    twice = step("plan", {"a": same, "b": same, "c": {"ansible_host": "10.0.0.2"}}, hosts=["a", "b", "c"])["twice"]
+    assert list(twice) == ["b"]
+
+
+def test_only_workers_of_the_run_are_asked_for_their_log(step):
+    look = {"problems": [entry("b", "ssh-closed"), entry("evil", "ssh-closed"), entry("a")]}
+    assert step("logs", peers=[{"name": "a"}, {"name": "b"}], look=look)["refusing"] == ["b"]
+
+
+def test_a_launcher_that_gives_nonsense_names_nobody(step):
+    assert step("logs", peers=[{"name": "a"}], look={"problems": 5})["refusing"] == []
+
+
+def test_a_diagnosis_has_the_problems_of_all_steps(step):
+    result = step(
+        "diagnosis",
+        hosts=["a", "b", "c", "d"],
+        lost={"b": [entry("b", "host-unreachable")]},
+        reach={"problems": [entry("b", "connect-timeout")]},
+        launcher="a",
+        look={"failed": True, "msg": "no ssh"},
+        result={"problems": [entry("c", severity="warning")], "hosts": []},
+        cleanups={"d": {"failed": True, "msg": "stays"}, "c": {}},
+    )
+    assert [(item["host"], item["id"]) for item in result["problems"]] == [
+        ("b", "connect-timeout"), ("a", "step-failed"), ("c", "cold"), ("d", "step-failed")
+    ]  # fmt: skip
+    assert {host["name"]: host["ok"] for host in result["hosts"]} == {"a": False, "b": False, "c": True, "d": False}
+    assert not result["ok"]
+
+
+def test_a_diagnosis_without_a_launcher_is_one_too(step):
+    assert step("diagnosis", hosts=["a"])["ok"]
+
+
+PLAN = {"points": [{"name": "all_reduce", "argv": ["p"], "env": {}}], "launcher": "g1"}
+OUTCOME = {"status": "failed", "exit_status": 1, "stdout_path": "/r/points/1/stdout", "problems": [], "said": ["oh"]}
+
+
+def test_a_point_that_printed_nothing_has_a_result_too(planned):
+    look = {"problems": [entry("g2", "daemon-missing")], "hosts": []}
+    for found, identity in (({}, "run-failed"), (look, "daemon-missing")):
+        arguments = {"plan": PLAN, "run": {"points": [OUTCOME]}, "look": found}
+        (document,) = planned(BenchmarkResults, "nccl_benchmark", arguments)["results"]
+        assert (document["collective"], document["verdict"]) == ("all_reduce", "fail")
+        assert [problem["id"] for problem in document["problems"]] == [identity]
+
+
+@pytest.mark.parametrize("run", [{}, {"points": [5]}, {"points": [{**OUTCOME, "results": ["{{ x }}"]}]}])
+def test_a_launcher_that_gives_nonsense_is_named(planned, run):
+    result = planned(BenchmarkResults, "nccl_benchmark", {"plan": PLAN, "run": run})
+    assert result["failed"] and result["msg"].startswith("what g1 returned of the run is not what mpi_run returns")
+    assert "{{" not in result["msg"]
+
+
+def test_the_workers_of_a_job_are_those_of_its_hostfile(collect):
+    hosts = [{"name": "j-worker-0.j.ns", "address": "10.0.0.1", "slots": 2}]
+    result = collect(hostfile={"hosts": hosts, "names": ["j-worker-0"], "run_dir": "/run/x"})
+    assert result["peers"] == [{"name": "j-worker-0", "address": "10.0.0.1", "slots": 2, "run_dir": "/run/x"}]
+    result = collect(hostfile={"hosts": hosts, "names": ["j-worker-1"], "run_dir": "/run/x"})
+    assert result["failed"] and result["msg"].startswith("hostfile: 'j-worker-0.j.ns' is not allowed")

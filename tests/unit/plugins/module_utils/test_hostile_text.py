@@ -1,0 +1,92 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What reads the output of machines takes time in proportion to its length, whatever is in it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import parse_log
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import telling_lines
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import parse_look, parse_part
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import Marks, without_marks
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import parse_gpu_names, parse_mpirun_version
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.sessions import parse_ssh_config
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert, markdown_plain
+
+LENGTH = 1 << 18
+#: Seconds of CPU: a time that is quadratic in the length is minutes.
+LIMIT = 30
+
+#: What makes the readers expect more, and what may then follow without end.
+BEGINNINGS = (
+    "", '{"results": [', "#  Rank  0 ", "NCCL version ", " 8 2 float sum -1 ", "gpufabric-rank 0 ", "gpufabric-mpijob: worker ",
+    "HTTP response body: {", 'User "', "[host:1:2] ", "ssh: ",
+)  # fmt: skip
+REPEATED = ("a", " ", "0", "1.", "0 ", "a.", "-", "[", "{", '"', "\\", "x: ", "\n", "\n#", "\n8 ")
+
+
+def _marks(text):
+    marks = Marks()
+    for begin in range(0, len(text), 1 << 16):
+        marks.feed(text[begin : begin + (1 << 16)].encode())
+
+
+READERS = {
+    "parse_results": lambda text: parse_results(text.splitlines(keepends=True)),
+    "diagnose": lambda text: diagnose([Source("launcher", text.splitlines())], 1),
+    "telling_lines": telling_lines,
+    "marks": _marks,
+    "without_marks": without_marks,
+    "parse_log": parse_log,
+    "problems_from_result": lambda text: problems_from_result({"msg": text}),
+    "parse_look": lambda text: parse_look(f"gpufabric.nccl\n{text}\n\n\ngpufabric.nccl", 1, 1),
+    "parse_part": lambda text: parse_part(f"gpufabric.nccl\n{text}\ngpufabric.nccl"),
+    "parse_ssh_config": parse_ssh_config,
+    "parse_mpirun_version": parse_mpirun_version,
+    "parse_gpu_names": parse_gpu_names,
+    "clean": clean,
+    "inert": inert,
+    "markdown_plain": markdown_plain,
+}
+
+
+@contextlib.contextmanager
+def limited(what):
+    """Fail where the CPU is used for longer than the limit."""
+
+    def over(_number, _frame):
+        pytest.fail(f"{what} takes more than {LIMIT} s of CPU")
+
+    before = signal.signal(signal.SIGVTALRM, over)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_long_text_takes_no_more_than_its_length(name):
+    for beginning in BEGINNINGS:
+        for repeated in REPEATED:
+            text = beginning + repeated * (LENGTH // len(repeated))
+            with limited(f"{name} of {beginning!r} and {repeated!r}"), contextlib.suppress(GpufabricError):
+                READERS[name](text)
+
+
+def test_json_that_is_torn_into_short_lines_is_read_once():
+    text = '{"results": [' + "\n#" * LENGTH
+    with limited("parse_results"), contextlib.suppress(GpufabricError):
+        parse_results(text.splitlines(keepends=True))

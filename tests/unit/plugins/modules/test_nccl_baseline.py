@@ -1,0 +1,94 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import pathlib
+import stat
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.modules import nccl_baseline
+
+TEXT = (pathlib.Path(__file__).parents[2] / "fixtures" / "all_reduce_perf.txt").read_text(encoding="utf-8")
+(DOCUMENT,) = parse_results(TEXT.splitlines())
+(OTHER,) = parse_results(TEXT.replace("5802.4", "5803.4").splitlines())
+FAILED = {**DOCUMENT, "verdict": "fail"}
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    warned = []
+    monkeypatch.setattr(nccl_baseline.AnsibleModule, "warn", lambda module, text: warned.append(text))
+
+    def run_module(**arguments):
+        warned.clear()
+        with patch_module_args(arguments), pytest.raises(SystemExit):
+            nccl_baseline.main()
+        return {**json.loads(capsys.readouterr().out), "warned": list(warned)}
+
+    return run_module
+
+
+def test_a_baseline_is_saved_as_predicted_and_once(run, tmp_path):
+    path = tmp_path / "baseline.json"
+    options = {"results": [DOCUMENT], "path": str(path), "_ansible_diff": True}
+    predicted = run(**options, _ansible_check_mode=True)
+    assert not path.exists()
+    saved = run(**options)
+    assert saved == {**predicted, "invocation": saved["invocation"]} and saved["changed"]
+    assert saved["diff"]["after"] == path.read_text(encoding="utf-8") and saved["summary"] == "all_reduce 1 run"
+    assert json.loads(path.read_text(encoding="utf-8")) == saved["baseline"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert not run(**options)["changed"]
+
+
+def test_runs_are_added_unless_that_is_not_wanted(run, tmp_path):
+    path = str(tmp_path / "baseline.json")
+    run(results=[DOCUMENT], path=path)
+    assert run(results=[DOCUMENT, OTHER], path=path)["summary"] == "all_reduce 2 runs"
+    assert run(results=[OTHER], path=path, add=False)["summary"] == "all_reduce 1 run"
+
+
+def test_what_failed_changes_no_baseline_and_that_is_said(run, tmp_path):
+    path = tmp_path / "baseline.json"
+    result = run(results=[FAILED], path=str(path))
+    assert (result["changed"], result["baseline"], path.exists()) == (False, None, False)
+    (warning,) = result["warned"]
+    assert warning.startswith(f"{path} is left as it was: no test can be kept")
+    saved = run(results=[DOCUMENT], path=str(path))["baseline"]
+    assert run(results=[FAILED], path=str(path))["baseline"] == saved
+
+
+def test_options_alone_are_checked(run, tmp_path):
+    path = tmp_path / "baseline.json"
+    result = run(results=[], path=str(path))
+    assert (result["changed"], result["warned"], path.exists()) == (False, [], False)
+    path.write_text("{}")
+    assert run(results=[], path=str(path))["msg"].startswith("path: None is not allowed")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"path": "/nosuch/b"}, "path: '/nosuch/b' is not allowed; allowed: a path in a folder that exists"),
+        ({"path": "{tmp}"}, "path: '{tmp}' is not allowed; allowed: a path in a folder that exists"),
+        ({"results": [{"schema": "x"}]}, "a list of result documents is needed; an item is not of the schema"),
+        ({"add": "some"}, "argument 'add' is of type str and we were unable to convert to bool"),
+    ],
+)
+def test_errors_name_option_and_value(run, tmp_path, options, message):
+    filled = {"results": [DOCUMENT], "path": str(tmp_path / "b.json"), **options}
+    filled["path"] = filled["path"].format(tmp=tmp_path)
+    result = run(**filled)
+    assert result["failed"] and result["msg"].startswith(message.format(tmp=tmp_path)) and "\n" not in result["msg"]
+
+
+def test_a_file_that_is_no_baseline_is_left_alone(run, tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("notes")
+    assert run(results=[DOCUMENT], path=str(path))["msg"].startswith("path: 'text that is no JSON' ")
+    assert path.read_text() == "notes"
