@@ -167,14 +167,14 @@ build: install ## build the collection, and use the built file from an empty pat
 integration: install $(TREE) ## real sshd and mpirun on local nodes
 	# A third of the time four cores wait where three files run beside each other.
 	scripts/as-root pytest tests/integration --ignore tests/integration/kubernetes \
-	  --numprocesses 4 --dist loadfile --no-loadscope-reorder --slow $(SLOW)
+	  --numprocesses 4 --dist loadfile --no-loadscope-reorder --slow $(SLOW) --durations 100 --durations-min 3
 	scripts/render-fault-matrix --check "local nodes"
 
 .PHONY: kubernetes
 kubernetes: install $(TREE) ## the same on pods: KUBECONFIG's cluster, else kind's, else one from Debian packages (see tests/testbed)
 	# Most of the time these wait, each in a namespace of its own.
 	scripts/as-root scripts/with-cluster pytest tests/integration/kubernetes \
-	  --numprocesses 4 --slow $(SLOW)
+	  --numprocesses 4 --slow $(SLOW) --durations 100 --durations-min 3
 	scripts/render-fault-matrix --check pods
 
 .PHONY: molecule
