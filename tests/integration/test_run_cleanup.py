@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -167,14 +168,16 @@ def mesh(run_id, result):
     return "ssh_mesh", {"run_id": run_id, "peers": [result]}
 
 
-@pytest.fixture
-def passwd(nodes):
-    """Where the text of /etc/passwd comes from; the file is afterwards as it was, and so is the node."""
+@contextlib.contextmanager
+def writable_passwd(nodes):
+    """Gives where the text of g1's /etc/passwd comes from, which its group may write; afterwards it is as it was, and so is g1."""
     before = nodes.state("g1")
-    nodes.shell("g1", "cp -a /etc/passwd /tmp/passwd.before")
-    yield lambda: nodes.shell("g1", "cat /etc/passwd").stdout
-    assert nodes.shell("g1", "cmp /etc/passwd /tmp/passwd.before", check=False).returncode == 0
-    nodes.shell("g1", "chmod 0644 /etc/passwd; rm /tmp/passwd.before")
+    nodes.shell("g1", "cp -a /etc/passwd /tmp/passwd.before; chmod 0664 /etc/passwd")
+    try:
+        yield lambda: nodes.shell("g1", "cat /etc/passwd").stdout
+        assert nodes.shell("g1", "cmp /etc/passwd /tmp/passwd.before", check=False).returncode == 0
+    finally:
+        nodes.shell("g1", "cat /tmp/passwd.before > /etc/passwd; chmod 0644 /etc/passwd; rm /tmp/passwd.before")
     after = nodes.state("g1")
     # What was changed of it has made it the node's own.
     assert {line for line in after ^ before if not line.startswith("file /etc/passwd -rw-r--r--")} == set()
@@ -192,51 +195,53 @@ def without_library(breakable):
 
 
 @pytest.mark.slow
-def test_uid_gets_a_line_in_passwd_where_the_group_may_write_it_and_the_library_is_missing(without_library, passwd):
+def test_uid_gets_a_line_in_passwd_where_the_group_may_write_it_and_the_library_is_missing(without_library):
     nodes = without_library
-    nodes.shell("g1", "chmod 0664 /etc/passwd")
-    user, as_user, image = "12345:0", as_uid(nodes, "12345:0"), passwd()
-    try:
-        blue, green = nodes.predicted(
-            [("sshd_instance", {"run_id": "blue"}), ("sshd_instance", {"run_id": "green"})], **as_user
-        )
-        assert blue["user"] == "gpufabric-12345" and blue["environment"] == {}
-        both = passwd()
-        assert both.startswith(image)
-        added = both[len(image) :].splitlines()
-        assert [line.split(":")[4] for line in added] == [
-            f"gpufabric.nccl /tmp/gpufabric-12345/{run_id}" for run_id in ("blue", "green")
-        ]
-        assert f"{added[0]}\n" in blue["diff"]["after"] and added[0] not in blue["diff"]["before"]
-        nodes.predicted([mesh("blue", blue), mesh("green", green)], **as_user)
-        assert log_in(nodes, blue, user)[:2] == ["12345", "gpufabric-12345"]
-        (ended,) = nodes.predicted([("run_cleanup", {"run_id": "blue"})], **as_user)
-        assert ended["removed"] == ["/tmp/gpufabric-12345/blue", "/etc/passwd"]
-        # What ends takes nothing from another run.
-        assert passwd() == f"{image}{added[1]}\n"
-        assert log_in(nodes, green, user)[:2] == ["12345", "gpufabric-12345"]
-        (absent,) = nodes.predicted([("sshd_instance", {"run_id": "green", "state": "absent"})], **as_user)
-        assert absent["changed"] and passwd() == image
-    finally:
-        nodes.modules([("run_cleanup", {"run_id": run_id}) for run_id in ("blue", "green")], **as_user)
+    user, as_user = "12345:0", as_uid(nodes, "12345:0")
+    with writable_passwd(nodes) as passwd:
+        image = passwd()
+        try:
+            blue, green = nodes.predicted(
+                [("sshd_instance", {"run_id": "blue"}), ("sshd_instance", {"run_id": "green"})], **as_user
+            )
+            assert blue["user"] == "gpufabric-12345" and blue["environment"] == {}
+            both = passwd()
+            assert both.startswith(image)
+            added = both[len(image) :].splitlines()
+            assert [line.split(":")[4] for line in added] == [
+                f"gpufabric.nccl /tmp/gpufabric-12345/{run_id}" for run_id in ("blue", "green")
+            ]
+            assert f"{added[0]}\n" in blue["diff"]["after"] and added[0] not in blue["diff"]["before"]
+            nodes.predicted([mesh("blue", blue), mesh("green", green)], **as_user)
+            assert log_in(nodes, blue, user)[:2] == ["12345", "gpufabric-12345"]
+            (ended,) = nodes.predicted([("run_cleanup", {"run_id": "blue"})], **as_user)
+            assert ended["removed"] == ["/tmp/gpufabric-12345/blue", "/etc/passwd"]
+            # What ends takes nothing from another run.
+            assert passwd() == f"{image}{added[1]}\n"
+            assert log_in(nodes, green, user)[:2] == ["12345", "gpufabric-12345"]
+            (absent,) = nodes.predicted([("sshd_instance", {"run_id": "green", "state": "absent"})], **as_user)
+            assert absent["changed"] and passwd() == image
+        finally:
+            nodes.modules([("run_cleanup", {"run_id": run_id}) for run_id in ("blue", "green")], **as_user)
 
 
 @pytest.mark.slow
-def test_uid_gets_an_account_by_nss_wrapper_even_where_passwd_is_writable(nodes, passwd):
-    nodes.shell("g1", "chmod 0664 /etc/passwd")
-    user, as_user, image = "12345:0", as_uid(nodes, "12345:0"), passwd()
-    try:
-        (started,) = nodes.predicted([("sshd_instance", {"run_id": "wrapped"})], **as_user)
-        assert started["user"] == "gpufabric-12345"
-        assert started["environment"]["NSS_WRAPPER_PASSWD"] == f"{started['run_dir']}/account/passwd"
-        nodes.predicted([mesh("wrapped", started)], **as_user)
-        library = started["environment"]["LD_PRELOAD"]
-        assert log_in(nodes, started, user) == ["12345", "gpufabric-12345", library]
-        assert passwd() == image
-        (ended,) = nodes.predicted([("run_cleanup", {"run_id": "wrapped"})], **as_user)
-        assert ended["removed"] == ["/tmp/gpufabric-12345/wrapped"]
-    finally:
-        nodes.module("run_cleanup", {"run_id": "wrapped"}, **as_user)
+def test_uid_gets_an_account_by_nss_wrapper_even_where_passwd_is_writable(nodes):
+    user, as_user = "12345:0", as_uid(nodes, "12345:0")
+    with writable_passwd(nodes) as passwd:
+        image = passwd()
+        try:
+            (started,) = nodes.predicted([("sshd_instance", {"run_id": "wrapped"})], **as_user)
+            assert started["user"] == "gpufabric-12345"
+            assert started["environment"]["NSS_WRAPPER_PASSWD"] == f"{started['run_dir']}/account/passwd"
+            nodes.predicted([mesh("wrapped", started)], **as_user)
+            library = started["environment"]["LD_PRELOAD"]
+            assert log_in(nodes, started, user) == ["12345", "gpufabric-12345", library]
+            assert passwd() == image
+            (ended,) = nodes.predicted([("run_cleanup", {"run_id": "wrapped"})], **as_user)
+            assert ended["removed"] == ["/tmp/gpufabric-12345/wrapped"]
+        finally:
+            nodes.module("run_cleanup", {"run_id": "wrapped"}, **as_user)
 
 
 def test_one_error_says_what_to_install(without_library):
