@@ -17,12 +17,17 @@ author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
   - gpufabric.nccl.attributes
+  - gpufabric.nccl.attributes.action
   - gpufabric.nccl.run
 attributes:
   check_mode:
     support: full
     details:
       - The module waits for names in check mode too.
+  action:
+    support: full
+    details:
+      - While names do not resolve, the action shows which ones and why, after a few seconds and then every ten.
   diff_mode:
     support: full
   idempotent:
@@ -63,6 +68,18 @@ options:
     description: How long to wait between two tries, in seconds.
     type: float
     default: 3
+  part:
+    description:
+      - How long this call may wait for names, in seconds, if the wait is made in parts. If it ends before O(timeout) is over, the
+        call succeeds, writes nothing, and returns RV(waiting).
+      - The action sets it, to show how far the wait is. Playbooks do not need it.
+    type: float
+    version_added: 0.2.0
+  earlier:
+    description:
+      - What the call for the part before returned as RV(resolution). The action sets it.
+    type: dict
+    version_added: 0.2.0
   rewrite_fqdn:
     description:
       - Whether to append the O(cluster_domain) to a name that ends in C(.svc).
@@ -154,6 +171,18 @@ hosts:
       description: Number of ranks that it takes.
       type: int
       sample: 8
+waiting:
+  description: Why each open name does not resolve, or to which wrong address it does.
+  returned: if O(part) ended while names were open and O(timeout) was not over
+  type: dict
+  sample: {"worker-3.job.default.svc": "Name or service not known"}
+  version_added: 0.2.0
+resolution:
+  description: How far the wait is, for O(earlier) of the next call.
+  returned: with RV(waiting)
+  type: dict
+  sample: {"found": {}, "stale": {}, "errors": {"worker-3": "Name or service not known"}, "waited": 3.0, "late": {}}
+  version_added: 0.2.0
 waited:
   description: How long the module waited for names, in seconds.
   returned: success
@@ -207,6 +236,7 @@ problems:
 """
 
 import dataclasses
+import math
 import os
 
 from ansible.module_utils.basic import AnsibleModule
@@ -223,6 +253,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile impor
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import (
     ControlNetwork,
+    Resolution,
     Resolver,
     UnresolvedNames,
     late_problem,
@@ -242,8 +273,8 @@ def run(params: dict, check_mode: bool) -> dict:
     """Write the hostfile; what the module returns. Raises GpufabricError."""
     run_dir = RunDir(params["run_id"], params["run_dir"])
     path = params["dest"] or run_dir.hostfile
-    for option in ("timeout", "interval"):
-        if params[option] < 0:
+    for option in ("timeout", "interval", "part"):
+        if params[option] is not None and params[option] < 0:
             raise OptionError(option, params[option], "0 or more seconds")
     if params["src"] is None:
         hosts = parse_hosts(params["hosts"])
@@ -266,10 +297,18 @@ def run(params: dict, check_mode: bool) -> dict:
     elif os.path.isdir(path) or not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
         raise OptionError("dest", path, "a path in a directory that exists and can be written")
 
-    resolver = Resolver(params["timeout"], params["interval"])
+    part = math.inf if params["part"] is None else params["part"]
+    resolver = Resolver(params["timeout"], params["interval"], part=part, earlier=resolution(params["earlier"]))
     try:
         resolved, answer = resolve_hosts(hosts, resolver, params["rewrite_fqdn"], domain, control, expected)
     except UnresolvedNames as error:
+        if error.answer.has_time:
+            return {
+                "changed": False,
+                "waiting": error.waiting(),
+                "waited": round(error.answer.waited, 1),
+                "resolution": dataclasses.asdict(error.answer),
+            }
         error.details = {**error.details, "evidence": evidence(params["src"])}
         raise
     before = read_text(path)
@@ -286,6 +325,14 @@ def run(params: dict, check_mode: bool) -> dict:
         "waited": round(answer.waited, 1),
         "problems": [late_problem(name, seconds).as_dict() for name, seconds in answer.late.items()],
     }
+
+
+def resolution(earlier: dict | None) -> Resolution | None:
+    """What came of the parts of a wait before this one. Raises OptionError."""
+    try:
+        return None if earlier is None else Resolution.from_dict(earlier)
+    except (LookupError, TypeError, ValueError):
+        raise OptionError("earlier", earlier, "what the call for the part before returned as resolution") from None
 
 
 def control_network(subnet: str | None, interface: str | None) -> ControlNetwork | None:
@@ -332,6 +379,8 @@ def main() -> None:
             "dest": {"type": "path"},
             "timeout": {"type": "float", "default": 120},
             "interval": {"type": "float", "default": 3},
+            "part": {"type": "float"},
+            "earlier": {"type": "dict"},
             "rewrite_fqdn": {"type": "str", "choices": ["auto", "true", "false"], "default": "auto"},
             "cluster_domain": {"type": "str", "default": "cluster.local"},
             "expected": {"type": "dict"},

@@ -127,11 +127,16 @@ def test_names_that_come_late_and_names_of_clusters(nodes, clean, comes_late):
 
 
 def test_names_that_never_come(nodes, clean):
-    _src, failed = nodes.modules(
-        [write("/tmp/hosts.never", "g2\nnever-1\nnever-2\n"), read_from("/tmp/hosts.never", timeout=1, interval=0.4)]
+    nodes.shell("g1", "printf 'g2\\nnever-1\\nnever-2\\n' > /tmp/hosts.never")
+    options = {"run_id": "names", "src": "/tmp/hosts.never", "timeout": 4, "interval": 0.4}
+    played = nodes.playbook(
+        [{"hosts": "g1", "gather_facts": False, "tasks": [{"gpufabric.nccl.mpi_hostfile": options}]}]
     )
+    failed = played.result("g1", "gpufabric.nccl.mpi_hostfile")
+    # The wait has been made in two parts, and what was open after the first is shown.
+    assert "g1: after 3 s waiting for names: never-1 (" in played.output and "), never-2 (" in played.output
     assert failed["failed"] and failed["unresolved"] == ["never-1", "never-2"]
-    assert failed["msg"] == "names that do not resolve on this node after 1 s: never-1, never-2"
+    assert failed["msg"] == "names that do not resolve on this node after 4 s: never-1, never-2"
     assert failed["evidence"] == {
         "/tmp/hosts.never": "g2\nnever-1\nnever-2\n",
         "/etc/resolv.conf": nodes.shell("g1", "cat /etc/resolv.conf").stdout,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import math
 import queue
 import socket
 import threading
@@ -26,6 +27,8 @@ Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 #: What is said of a lookup that the name server has not answered when the time is up.
 NO_ANSWER = "no answer in time"
+#: How many names a line of a wait shows.
+_MOST_SHOWN = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +86,8 @@ class Resolution:
     """What came of looking names up, by host.
 
     ``found``: the name that resolves and its addresses. ``stale``: the same where the expected address is not among
-    them. ``errors``: by each name that was tried last and has no address, why not. ``waited``: seconds. ``late``: after how
-    many seconds those resolved that did not at once.
+    them. ``errors``: by each name that was tried last and has no address, why not. ``waited``: seconds, those of earlier
+    calls too. ``late``: after how many seconds those resolved that did not at once. ``has_time``: whether there is time left.
     """
 
     found: dict[str, tuple[str, list[str]]] = dataclasses.field(default_factory=dict)
@@ -92,15 +95,39 @@ class Resolution:
     errors: dict[str, str] = dataclasses.field(default_factory=dict)
     waited: float = 0.0
     late: dict[str, float] = dataclasses.field(default_factory=dict)
+    has_time: bool = False
+
+    @classmethod
+    def from_dict(cls, value: t.Mapping[str, t.Any]) -> Resolution:
+        """The same from what ``dataclasses.asdict`` made of one. Raises LookupError, TypeError and ValueError where it is none."""
+        found, stale = (
+            {str(host): (str(name), [str(address) for address in addresses]) for host, (name, addresses) in of.items()}
+            for of in (dict(value["found"]), dict(value["stale"]))
+        )
+        errors = {str(name): str(error) for name, error in dict(value["errors"]).items()}
+        late = {str(host): float(seconds) for host, seconds in dict(value["late"]).items()}
+        return cls(found, stale, errors, float(value["waited"]), late)
 
 
 class Resolver:
     """Resolves names by the node's own resolver, all at once, again and again until all do or time is up."""
 
-    def __init__(self, timeout: float, interval: float, lookup: t.Callable[[str], list[str]] | None = None) -> None:
-        """Times in seconds. ``lookup``: the addresses of a name; raises OSError where it does not resolve."""
+    def __init__(
+        self,
+        timeout: float,
+        interval: float,
+        lookup: t.Callable[[str], list[str]] | None = None,
+        part: float = math.inf,
+        earlier: Resolution | None = None,
+    ) -> None:
+        """Times in seconds. ``lookup``: the addresses of a name; raises OSError where it does not resolve.
+
+        A wait may be made in parts. ``part``: how long this one may be. ``earlier``: what came of those before.
+        """
         self.timeout = timeout
         self.interval = interval
+        self.part = part
+        self.earlier = earlier
         self._lookup = lookup or lookup_addresses
 
     def resolve(self, wanted: t.Mapping[str, t.Sequence[str]], expected: t.Mapping[str, str]) -> Resolution:
@@ -108,14 +135,19 @@ class Resolver:
 
         ``wanted``: the names to try, by host.
         """
-        begin = time.monotonic()
-        result = Resolution()
+        result = self.earlier or Resolution()
+        # An operator may have written the hostfile anew meanwhile.
+        result.found = {host: found for host, found in result.found.items() if host in wanted}
+        again = self.earlier is not None
+        if again:
+            time.sleep(self.interval)
+        begin = time.monotonic() - result.waited
+        end = result.waited + self.part
         while True:
             open_names = [name for host, names in wanted.items() if host not in result.found for name in names]
             remaining = self.timeout - (time.monotonic() - begin)
             answers, errors = self._lookup_all(open_names, max(remaining, 1.0))
             before, result.stale = result.stale, {}
-            again = result.waited > 0
             result.waited = time.monotonic() - begin
             for host, names in wanted.items():
                 if host in result.found:
@@ -135,8 +167,11 @@ class Resolver:
             result.errors = {
                 name: result.errors.get(name, error) if is_silence(error) else error for name, error in errors.items()
             }
-            if len(result.found) == len(wanted) or result.waited + self.interval > self.timeout:
+            result.has_time = result.waited + self.interval <= self.timeout
+            is_over = result.waited + self.interval > end
+            if len(result.found) == len(wanted) or is_over or not result.has_time:
                 return result
+            again = True
             time.sleep(self.interval)
 
     def _lookup_all(self, names: t.Sequence[str], timeout: float) -> tuple[dict[str, list[str]], dict[str, str]]:
@@ -235,6 +270,13 @@ def resolve_hosts(
     return resolved, answer
 
 
+def wait_line(waiting: t.Mapping[str, str], waited: float) -> str:
+    """What is shown of a wait. ``waiting``: why each name does not resolve; ``waited``: seconds."""
+    shown = [f"{name} ({reason})" for name, reason in list(waiting.items())[:_MOST_SHOWN]]
+    more = f" and {len(waiting) - len(shown)} more" if len(waiting) > len(shown) else ""
+    return f"after {waited:.0f} s waiting for names: {', '.join(shown)}{more}"
+
+
 class UnresolvedNames(ProblemError):
     """Names that did not resolve in time, or to the address of another host: ``names`` and ``stale``."""
 
@@ -248,6 +290,7 @@ class UnresolvedNames(ProblemError):
             if host in answer.stale
         ]
         self.errors = answer.errors
+        self.answer = answer
         super().__init__(
             *(unresolved_problem(name, self.errors.get(name, ""), name) for name in self.names),
             *map(_stale_problem, self.stale),
@@ -255,14 +298,17 @@ class UnresolvedNames(ProblemError):
         self.args = (self._text(timeout),)
         self.details = {"unresolved": self.names, "stale": self.stale, "lookup_errors": self.errors}
 
+    def waiting(self) -> dict[str, str]:
+        """Why each open host does not resolve, or to which wrong address it does."""
+        reasons = {name: self.errors.get(name, NO_ANSWER) for name in self.names}
+        return {**reasons, **{str(item["name"]): _stale_text(item) for item in self.stale}}
+
     def _text(self, timeout: float) -> str:
         texts = []
         if self.names:
             texts.append(f"names that do not resolve on this node after {timeout:g} s: {', '.join(self.names)}")
         if self.stale:
-            pairs = (
-                f"{item['name']} is {', '.join(item['addresses'])} and not {item['expected']}" for item in self.stale
-            )
+            pairs = (f"{item['name']} is {_stale_text(item)}" for item in self.stale)
             texts.append(
                 f"names that still resolve to the address of another host after {timeout:g} s: {', '.join(pairs)}; such"
                 " records are of earlier hosts or pods of the same name: delete the old job fully, give each job a name"
@@ -281,6 +327,10 @@ def unresolved_problem(name: str, reason: str, host: str) -> Problem:
 def late_problem(name: str, seconds: float) -> Problem:
     """A name that resolved only after so many seconds."""
     return NODE_CATALOGUE.problem("name-late", name, name=name, seconds=f"{seconds:.1f}")
+
+
+def _stale_text(item: t.Mapping[str, t.Any]) -> str:
+    return f"{', '.join(item['addresses'])} and not {item['expected']}"
 
 
 def _stale_problem(item: t.Mapping[str, t.Any]) -> Problem:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
+import json
 import threading
 
 import pytest
@@ -21,11 +23,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile impor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import (
     NO_ANSWER,
     ControlNetwork,
+    Resolution,
     Resolver,
     UnresolvedNames,
     choose,
     resolve_hosts,
     source_address,
+    wait_line,
 )
 
 
@@ -205,6 +209,40 @@ def test_resolve_hosts_waits_for_late_names():
     resolved, answer = resolve_hosts(hosts, Resolver(5, 0.01, lookup), "auto", "cluster.local", None, {})
     assert resolved[0][2] == "10.0.0.1" and len(tries) == 4
     assert list(answer.late) == ["late"] and answer.waited >= answer.late["late"] > 0
+
+
+def test_a_wait_in_parts_is_the_wait_as_a_whole():
+    answers = {"early": [["10.0.0.1"]], "late": [[], [], ["10.0.0.2"]], "moved": [["10.0.0.9"]] * 3 + [["10.0.0.3"]]}
+    asked = []
+
+    def lookup(name):
+        asked.append(name)
+        return answers[name].pop(0)
+
+    hosts, earlier, parts = [Host(name, 1) for name in answers], None, 0
+    while True:
+        one = Resolver(5, 0.01, lookup, part=0, earlier=earlier)
+        try:
+            resolved, answer = resolve_hosts(hosts, one, "auto", "cluster.local", None, {"moved": "10.0.0.3"})
+            break
+        except UnresolvedNames as error:
+            waiting, has_time = error.waiting(), error.answer.has_time
+            earlier, parts = Resolution.from_dict(json.loads(json.dumps(dataclasses.asdict(error.answer)))), parts + 1
+    assert parts == 3 and [address for _host, _name, address in resolved] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    # What has resolved is not asked for again.
+    assert sorted(answer.late) == ["late", "moved"] and asked.count("early") == 1
+    assert answer.waited >= answer.late["moved"] > answer.late["late"] > 0
+    assert has_time and waiting == {"moved": "10.0.0.9 and not 10.0.0.3"}
+    with pytest.raises(UnresolvedNames) as raised:
+        resolve_hosts([Host("g1", 1)], resolver({}, timeout=0), "auto", "cluster.local", None, {})
+    assert not raised.value.answer.has_time
+
+
+def test_what_is_shown_of_a_wait():
+    waiting = {f"w-{number}": "Name or service not known" for number in range(6)}
+    line = wait_line(waiting, 13.2)
+    assert line.startswith("after 13 s waiting for names: w-0 (Name or service not known), w-1 (")
+    assert line.endswith("w-3 (Name or service not known) and 2 more")
 
 
 def test_resolve_hosts_names_those_that_never_do():
