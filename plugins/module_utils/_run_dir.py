@@ -102,7 +102,7 @@ class RunDir:
         if existing != self.path and (not os.path.isdir(existing) or not os.access(existing, os.W_OK | os.X_OK)):
             raise NodeError(
                 f"run_dir: {self.path} cannot be made, because {existing} is not a directory that {_user(self.uid)} may write;"
-                " set run_dir to a path below one that is",
+                " set run_dir (in playbooks gpufabric_run_dir) to a path below one that is",
                 has_cure=True,
             )
         self._check_way(existing)

@@ -153,7 +153,12 @@ def test_runs_do_not_meet_and_nothing_is_left(nodes):
     wait(lambda: all(running(nodes, f"sleep {seconds}") for seconds in (1001, 1002, 2001, 2002)))
     daemon, session = [running(nodes, f"sleep {seconds}") for seconds in (2001, 2002)]
 
-    stopped, unharmed = nodes.modules([sshd("one", state="stopped"), sshd("two")])
+    stopped, unharmed, taken = nodes.modules(
+        [sshd("one", state="stopped"), sshd("two"), sshd("three", port=two["port"])]
+    )
+    assert [(problem["id"], problem["cause"]) for problem in taken["problems"]] == [
+        ("sshd-port-taken", f"The sshd of the run two already uses port {two['port']} of {two['address']}.")
+    ]
     assert stopped["changed"] and not unharmed["changed"] and unharmed["pid"] == two["pid"]
     assert not running(nodes, "sleep 1001") and not running(nodes, "sleep 1002")
     assert (running(nodes, "sleep 2001"), running(nodes, "sleep 2002")) == (daemon, session)

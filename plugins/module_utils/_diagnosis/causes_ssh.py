@@ -438,8 +438,8 @@ ENTRIES = (
     ),
     entry(
         "sshd-port-taken",
-        "Another program already uses [port {port} of {address}|the port of sshd].",
-        "Set another port (port, key_exchange_port); 0 takes a free one.",
+        "[The sshd of the run {run}|Another program] already uses [port {port} of {address}|the port of sshd].",
+        "Set another port (port, key_exchange_port); 0 takes a free one.[ Or end the run {run} by its teardown.|]",
         signature(
             "Address already in use", r"Bind to port (?P<port>\d+) on (?P<address>\S+) failed: Address already in use"
         ),

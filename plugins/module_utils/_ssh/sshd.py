@@ -289,15 +289,29 @@ def default_use_pam(user: str) -> bool:
     return True
 
 
-def check_port_is_free(settings: SshdSettings) -> None:
+def check_port_is_free(settings: SshdSettings, run_dir: RunDir) -> None:
     """Raise ProblemError where the port that the settings insist on cannot be had."""
     family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         try:
             listener.bind((settings.address, settings.port))
         except OSError as error:
-            kind = "sshd-port-forbidden" if error.errno == errno.EACCES else "sshd-port-taken"
-            raise known_cause(kind, port=settings.port, address=settings.address) from None
+            if error.errno == errno.EACCES:
+                raise known_cause("sshd-port-forbidden", port=settings.port) from None
+            raise port_taken(settings, run_dir) from None
+
+
+def port_taken(settings: SshdSettings, run_dir: RunDir) -> ProblemError:
+    """The error for a port that another program has; the sshd of another run of this user is named."""
+    facts: dict[str, t.Any] = {"port": settings.port, "address": settings.address}
+    processes = read_processes()
+    with contextlib.suppress(FileNotFoundError):
+        for path in run_dir.siblings():
+            config = os.path.join(path, "sshd", "sshd_config")
+            if config_values(read_text(config) or "", "Port") == [str(settings.port)]:
+                if find_listener(processes, config, os.geteuid()) is not None:
+                    facts["run"] = os.path.basename(path)
+    return known_cause("sshd-port-taken", **facts)
 
 
 class Sshd:
@@ -490,7 +504,7 @@ class Sshd:
             if pid is not None:
                 return Instance(config, pid)
             if settings.port:
-                raise known_cause("sshd-port-taken", port=port, address=settings.address)
+                raise port_taken(settings, self.run_dir)
             port = 0
         raise NodeError(f"five ports of {settings.address} in a row were taken by other programs before sshd had them")
 

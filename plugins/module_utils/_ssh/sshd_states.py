@@ -41,7 +41,7 @@ def have_running(
         "after": sshd.account.line + describe(desired, running=True),
     }
     if changed and settings.port and settings.port != instance.port:
-        check_port_is_free(settings)
+        check_port_is_free(settings, sshd.run_dir)
     if not check_mode:
         take()
     if changed and not check_mode:

@@ -71,7 +71,7 @@ DEST = "is not allowed; allowed: a path in a directory that exists and can be wr
         (
             {"run_dir": "/etc/passwd/run"},
             "run_dir: /etc/passwd/run cannot be made, because /etc/passwd is not a directory that {user} may write;"
-            " set run_dir to a path below one that is",
+            " set run_dir (in playbooks gpufabric_run_dir) to a path below one that is",
         ),
     ],
 )

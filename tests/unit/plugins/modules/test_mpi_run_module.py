@@ -66,7 +66,7 @@ def programs(tmp_path, monkeypatch):
         (
             {"run_dir": "/etc/passwd/run"},
             "run_dir: /etc/passwd/run cannot be made, because /etc/passwd is not a directory that {user} may write;"
-            " set run_dir to a path below one that is",
+            " set run_dir (in playbooks gpufabric_run_dir) to a path below one that is",
         ),
     ],
 )

@@ -57,7 +57,7 @@ def nothing_runs(tmp_path):
         (
             {"run_dir": "/etc/passwd/run"},
             "run_dir: /etc/passwd/run cannot be made, because /etc/passwd is not a directory that {user} may write;"
-            " set run_dir to a path below one that is",
+            " set run_dir (in playbooks gpufabric_run_dir) to a path below one that is",
         ),
         (
             {"run_dir": "/run/with blank"},
