@@ -718,6 +718,7 @@ def test_healthy_runs(mesh, told, version):
     told.check()
 
 
+@pytest.mark.slow
 def test_two_versions_of_open_mpi_4(mesh, told, openmpi4):
     """Ranks crash on the hosts that have the launcher's, or nothing is started."""
     told_by = "mpi_run, Open MPI 4.1"

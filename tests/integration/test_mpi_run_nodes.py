@@ -173,6 +173,7 @@ def test_points_of_all_kinds(launch, tmp_path):
         assert packed.extractfile("points/8/stdout").read().decode().split() == ["ALGO=unset"] * 3
 
 
+@pytest.mark.slow
 def test_a_run_that_lost_everything_but_its_files_is_taken_up(launch):
     count = "/tmp/times-run"
     note = f'[ "$OMPI_COMM_WORLD_RANK" = 0 ] && echo %s >> {count};'

@@ -175,6 +175,7 @@ def test_a_worker_that_lacks_something_is_named_before_anything_is_changed(machi
     assert [task for task in played.changed() if not task.startswith("localhost")] == []
 
 
+@pytest.mark.slow
 def test_processes_that_use_several_gpus(machines, tmp_path):
     tried = "/opt/several"
     for node in machines.nodes.names:

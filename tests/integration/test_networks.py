@@ -132,6 +132,7 @@ def test_a_data_interface_of_ipv6(networks, tmp_path):
     assert found(played.result("g1", PREFLIGHT)["problems"]) == expected
 
 
+@pytest.mark.slow
 def test_two_data_interfaces(networks, tmp_path):
     rails = f"net1,{RAIL}"
     for node in networks.nodes.names:

@@ -129,6 +129,7 @@ def test_names_that_differ_values_and_leftovers(pair, request, tmp_path, version
 
 
 @pytest.mark.parametrize("version", [slow(4), 5])
+@pytest.mark.slow
 def test_a_parameter_file_that_contradicts(pair, request, tmp_path, version):
     variables = request.getfixturevalue("openmpi5") if version == 5 else {}
     for node in pair.names:

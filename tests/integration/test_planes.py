@@ -138,10 +138,12 @@ def test_another_network_may_lead_nowhere(deaf, mpi):
     talk(deaf, mpi, control="eth0", other="net1")
 
 
+@pytest.mark.slow
 def test_the_control_network_may_be_the_second(planes, mpi):
     talk(planes, mpi, control="net1", other="eth0")
 
 
+@pytest.mark.slow
 def test_a_control_network_that_leads_nowhere_ends_in_time(deaf, mpi):
     # ssh is not let through. It fails by itself, and sooner than TCP gives up.
     patience = "sed -i 's/ConnectTimeout {}$/ConnectTimeout {}/' /run/gpufabric/net1/ssh/config"

@@ -470,6 +470,7 @@ NOISY = Fault("the shell's profile prints without end", "session-noisy", "g2", "
               "session")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_session_that_prints_without_end_holds_nothing_up(mesh, faults):
     with made(mesh, [NOISY]):
         (result,) = mesh.preflight()
@@ -513,6 +514,7 @@ def test_faults_in_the_session(mesh, faults):
     )
 
 
+@pytest.mark.slow
 def test_two_open_mpis(mesh, faults, openmpi4, openmpi5):
     """Open MPI 4 and 5 have daemons of different names; /opt/mpi0 and the others are one of them."""
     prefixes = {"4": "/usr", "4.1.8": openmpi4["gpufabric_mpi_prefix"], "5": openmpi5["gpufabric_mpi_prefix"]}
@@ -600,6 +602,7 @@ def test_faults_of_the_data_network_and_of_resources(mesh, faults):
     assert sorted((one["id"], one["host"]) for one in more["problems"]) == sorted(beside)
 
 
+@pytest.mark.slow
 def test_programs_that_differ(mesh, faults):
     program = "/opt/perf/all_reduce_perf"
     stand_in = "ompi_info in the place of nccl-tests"

@@ -120,6 +120,7 @@ def test_one_rank_for_each_gpu(machines, tmp_path):
 
 @pytest.mark.parametrize("version", [slow(4), 5])
 @pytest.mark.parametrize(("gpus", "threads"), [(8, 1), slow(4, 2)])
+@pytest.mark.slow
 def test_one_process_for_all_gpus_of_a_node(machines, tmp_path, request, version, gpus, threads):
     """As NVIDIA starts it: ppr:1:node and -g 8."""
     openmpi = request.getfixturevalue("openmpi5") if version == 5 else {}
@@ -153,6 +154,7 @@ def test_values_that_are_not_checked_are_not_taken_for_right(machines, tmp_path)
     assert "wrong-values" in [problem["id"] for problem in document["problems"]]
 
 
+@pytest.mark.slow
 def test_the_network_that_nccl_uses(machines, tmp_path):
     """NCCL's own data goes over the interface that is chosen for it."""
     run_id = "data"
@@ -183,6 +185,7 @@ def finished(machines: Machines, run_id: str) -> dict[str, str]:
     return {line.split()[1]: line.split()[0] for line in lines}
 
 
+@pytest.mark.slow
 def test_a_sweep_whose_controller_is_lost_goes_on(machines, tmp_path):
     """One setting of two makes every collective slow."""
     run_id, token = "sweep", uuid.uuid4().hex
@@ -211,6 +214,7 @@ def test_a_sweep_whose_controller_is_lost_goes_on(machines, tmp_path):
     assert machines.nodes.playbook("gpufabric.nccl.teardown", gpufabric_run_id=run_id).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_slow_gpu_is_isolated(make_nodes, nccl_tests, tmp_path):
     machines = Machines(make_nodes(4), nccl_tests)
     machines.set("g3", FAULT="slow")
@@ -264,6 +268,7 @@ def test_all_collectives_types_and_operations(machines, tmp_path):
         slow(["-C", "1", "-z", "1", "-R", "1"], set()),
     ],
 )
+@pytest.mark.slow
 def test_options_that_change_the_output_in_text_and_json(machines, tmp_path, arguments, keys):
     """The JSON of nccl-tests says the same as its table."""
     json_file = f"/opt/{uuid.uuid4().hex}.json"

@@ -127,6 +127,7 @@ def test_a_benchmark_of_some_hosts_in_a_directory_of_its_own(trio, tmp_path):
         trio.shell(node, f"test ! -e {RUN_DIR} && ! ss -Hlnt | grep -q :{PORT}")
 
 
+@pytest.mark.slow
 def test_a_look_from_another_launcher_for_another_program_without_a_host_that_fails(trio, tmp_path):
     roles = [
         {"name": "gpufabric.nccl.key_exchange", "tasks_from": "connect_some"},

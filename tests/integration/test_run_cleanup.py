@@ -79,6 +79,7 @@ def test_a_run_is_ended_and_nothing_is_left_of_it(fresh_nodes):
     assert other["changed"]
 
 
+@pytest.mark.slow
 def test_runs_of_one_name_in_two_directories_do_not_meet(fresh_nodes):
     nodes = fresh_nodes
     directories = ["/run/gpufabric/twin", "/var/tmp/twin"]

@@ -280,6 +280,7 @@ def test_shell_with_a_terminal_is_a_shell(start):
         slow(["sh", "-c", "sleep 1000 & exit 0"], 0),
     ],
 )
+@pytest.mark.slow
 def test_exit_status_of_a_command(start, command, status):
     worker = start(*command)
     assert worker.wait() == status

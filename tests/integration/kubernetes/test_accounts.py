@@ -157,6 +157,7 @@ def teardown(workers: Workers, **variables: t.Any) -> None:
     "identity",
     [pytest.param(OF_OPENSHIFT, id="openshift"), pytest.param(STRANGER, id="stranger", marks=pytest.mark.slow)],
 )
+@pytest.mark.slow
 def test_account_is_given_by_nss_wrapper(workers, tmp_path, identity):
     workers.create(identity)
     before = workers.passwd()
@@ -195,6 +196,7 @@ def names_the_way(message: str) -> bool:
     return "uid 12345 has no entry in /etc/passwd" in message and "apt-get install libnss-wrapper" in message
 
 
+@pytest.mark.slow
 def test_one_error_says_what_to_install(without_any, tmp_path):
     before = without_any.passwd()
     for arguments in (("--check",), ()):

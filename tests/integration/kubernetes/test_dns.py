@@ -218,6 +218,7 @@ def test_names_that_do_not_come_are_explained(cluster, cluster_player, pods, fau
     assert "forbidden" in text
 
 
+@pytest.mark.slow
 def test_names_that_only_resolve_in_full(cluster, pods, launcher):
     config = {"nameservers": [cluster_nameserver(pods)]}
     pods.create("plain", wait=False, dnsPolicy="None", dnsConfig=config)
@@ -245,6 +246,7 @@ def cluster_nameserver(pods):
     return next(line.split()[1] for line in lines if line.startswith("nameserver "))
 
 
+@pytest.mark.slow
 def test_of_two_networks_the_control_network_is_taken(cluster, pods, launcher):
     pods.create("both-0")
     control = address_of(cluster, pods, "both-0")

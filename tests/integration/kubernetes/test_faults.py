@@ -285,6 +285,7 @@ def without_kubectl(runs: Runs, directory: pathlib.Path) -> str:
     return ":".join([*kept, str(directory)])
 
 
+@pytest.mark.slow
 def test_ways_to_the_cluster(runs: Runs, pods: t.Any, faults: t.Any, tmp_path: pathlib.Path) -> None:
     without_python = ["sh", "-c", "mv /usr/bin/python3 /usr/bin/python3.away; exec sleep infinity"]
     pods.create("a", "b", wait=False)
@@ -419,6 +420,7 @@ def jobs(cluster_player: t.Any, cluster: t.Any, namespace: str, tmp_path: pathli
 SMALL_JOB = {"mpijob_ssh_port": 2222, "mpijob_replicas": 1}
 
 
+@pytest.mark.slow
 def test_a_job_that_is_deleted_while_it_runs(
     jobs: t.Any, cluster: t.Any, namespace: str, operator: t.Any, faults: t.Any
 ) -> None:
@@ -478,6 +480,7 @@ def test_mpijobs(jobs: t.Any, runs: Runs, operator: t.Any, relay: t.Any, faults:
         faults.fault(words, {**problems, **own}[name], identity, host, "mpijob", where)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_suspended(jobs: t.Any, cluster: t.Any, mpijobs: t.Any, relay: t.Any, faults: t.Any) -> None:
     run = jobs("suspended")
     with concurrent.futures.ThreadPoolExecutor() as pool:

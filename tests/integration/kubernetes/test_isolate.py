@@ -71,6 +71,7 @@ def test_created_pods_are_gone_afterwards_and_no_node_is_marked(isolate, runs):
 
 
 @pytest.mark.parametrize("kind", ["taint", pytest.param("label", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_nodes_are_marked_and_lose_the_mark_when_they_are_good_again(isolate, runs, pods, kind):
     names = ["a", "b"]
     (pod, _other) = pods.create(*names)

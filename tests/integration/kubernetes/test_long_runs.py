@@ -20,6 +20,7 @@ SWEEP = {
 }
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_while_the_api_server_is_restarted(runs, relay, pods):
     runs = runs.within(relay.environment)
     pods.create("a", "b")

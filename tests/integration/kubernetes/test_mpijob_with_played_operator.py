@@ -84,6 +84,7 @@ def test_names_that_appear_late_are_waited_for(run, cluster, namespace, mpijobs)
     assert run.results()[0]["verdict"] == "pass"
 
 
+@pytest.mark.slow
 def test_names_that_never_appear_are_named_with_what_the_launcher_saw(run, cluster, namespace, mpijobs, faults):
     with PlayedOperator(cluster, namespace, service_delay=600):
         played = run(mpijob_dns_timeout=2)
@@ -98,6 +99,7 @@ def test_names_that_never_appear_are_named_with_what_the_launcher_saw(run, clust
     run.wait_gone()
 
 
+@pytest.mark.slow
 def test_a_job_that_goes_on_is_followed_by_its_owner_and_left_alone_by_others(run, cluster, mpijobs, faults):
     # Nobody acts on this job, so it goes on.
     kept = {"mpijob_keep": True, "mpijob_operator_timeout": 1, "mpijob_name": ""}
@@ -188,6 +190,7 @@ def test_worker_that_never_starts_is_named_with_the_reason(
     run.wait_gone()
 
 
+@pytest.mark.slow
 def test_operator_that_does_nothing_is_named(run, mpijobs, faults):
     played = run(mpijob_operator_timeout=3)
     assert played.returncode != 0
@@ -219,6 +222,7 @@ def test_kept_job_is_removed_by_the_command_that_is_shown_or_replaced_by_the_nex
     run.wait_gone()
 
 
+@pytest.mark.slow
 def test_kept_jobs_are_removed_by_teardown_each_alone_and_by_the_command_that_is_shown(
     run, cluster, mpijobs, cluster_player
 ):

@@ -195,6 +195,7 @@ def test_arbitrary_user_id_without_entry(job, read_only):
     assert job.finish("launcher") == (0, f"{JOB}-worker-0\n{USER_ID}\nworker\n")
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_deleted_ends_at_once(job):
     job.create(f"{JOB}-worker-0", "shell")
     job.wait_ready(f"{JOB}-worker-0")
@@ -213,6 +214,7 @@ def test_a_worker_that_cannot_serve_fails_and_says_why(job):
     assert job.kubectl("get", "pod", f"{JOB}-worker-0", "--output=jsonpath={.status.phase}") == "Failed"
 
 
+@pytest.mark.slow
 def test_a_worker_whose_sshd_dies_is_started_again(job):
     job.create(f"{JOB}-worker-0", "shell", restart="OnFailure")
     job.wait_ready(f"{JOB}-worker-0")

@@ -76,6 +76,7 @@ def test_created_pods_run_the_benchmark_and_are_gone_afterwards(runs, faults):
     faults.healthy("playbook kubernetes on pods of its own", result["problems"], "worker_pods")
 
 
+@pytest.mark.slow
 def test_kept_pods_are_used_again_and_nothing_is_changed_in_them(runs):
     kept = {"worker_pods_keep": True, "gpufabric_run_id": "kept_Run.1"}
     first = runs.play(**kept)
@@ -184,6 +185,7 @@ def test_addresses_are_those_of_the_control_network(runs, pods):
 
 
 @pytest.mark.parametrize("count", [8, pytest.param(32, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_cost_of_many_pods(logged, count):
     """At most 3 kubectl exec a worker until all reach each other, and none afterwards but the launcher's."""
     runs, log = logged
@@ -435,6 +437,7 @@ def test_user_who_may_not_make_network_policies_goes_on_without_and_is_told(runs
     assert problem["id"] == "kube-forbidden" and "networkpolicies.networking.k8s.io" in problem["cause"]
 
 
+@pytest.mark.slow
 def test_network_policy_of_another_owner_is_a_run_of_his(runs):
     theirs = {
         "apiVersion": "networking.k8s.io/v1",
