@@ -78,7 +78,7 @@ options:
   key_lifetime:
     description:
       - How many days the keys of the peers let them log in to this node; V(0) for as long as the run's files exist.
-      - They expire at midnight of the node's own clock. The first call of a day sets the date anew, which is a change.
+      - They expire at midnight of the node's own clock. When less than half of the days are left, a call sets the date anew.
       - A call renews the keys of the node that it runs on only. After they have expired, logins fail with C(Permission denied).
     type: int
     default: 7
@@ -142,6 +142,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
@@ -149,6 +150,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
     agent,
     check_environment_names,
     expiry_date,
+    expiry_in,
     parse_bare_peers,
     parse_peers,
     render_authorized_keys,
@@ -165,7 +167,8 @@ def desired_texts(params: dict, run_dir: RunDir, check_mode: bool) -> dict[str, 
     check_environment_names("send_env", params["send_env"])
     if not 1 <= params["connect_timeout"] <= 3600:
         raise OptionError("connect_timeout", params["connect_timeout"], "1 to 3600 seconds")
-    expires = expiry_date(params["key_lifetime"], datetime.date.today())
+    current = expiry_in(read_text(run_dir.authorized_keys) or "") if run_dir.holds_run() else None
+    expires = expiry_date(params["key_lifetime"], datetime.date.today(), current)
     if params["identity_file"] is not None:
         return _texts_for_bare_peers(params, run_dir)
     peers = parse_peers(params["peers"] or [], complete=not check_mode)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import os
@@ -218,11 +219,17 @@ def render_known_hosts(peers: t.Iterable[Peer]) -> str:
     )
 
 
-def expiry_date(lifetime: int, today: datetime.date) -> datetime.date | None:
-    """The day at whose beginning keys expire that are to hold for some days; None if they hold for ever. Raises OptionError."""
+def expiry_date(lifetime: int, today: datetime.date, current: datetime.date | None = None) -> datetime.date | None:
+    """The day at whose beginning keys expire that are to hold for some days; None if they hold for ever. Raises OptionError.
+
+    ``current``: the day that is set. It stays while half of the lifetime is left, so that calls on two days change nothing.
+    """
     if not 0 <= lifetime <= 3650:
         raise OptionError("key_lifetime", lifetime, "1 to 3650 days, or 0 for keys that do not expire")
-    return today + datetime.timedelta(days=lifetime + 1) if lifetime else None
+    if not lifetime:
+        return None
+    least, most = (today + datetime.timedelta(days=days + 1) for days in (lifetime // 2, lifetime))
+    return current if current is not None and least <= current <= most else most
 
 
 def render_authorized_keys(peers: t.Iterable[Peer], expires: datetime.date | None = None) -> str:
@@ -230,7 +237,6 @@ def render_authorized_keys(peers: t.Iterable[Peer], expires: datetime.date | Non
 
     ``expires``: a day of this node's own clock and time zone, as its sshd reads it; UTC is known since OpenSSH 9.1 only.
     """
-    # It changes once a day, so that calls on the same day change nothing.
     expiry = "" if expires is None else f',expiry-time="{expires:%Y%m%d}"'
     return "".join(
         f'restrict{expiry},from="{",".join(peer.sources)}" {peer.client_public_key}\n'
@@ -239,13 +245,21 @@ def render_authorized_keys(peers: t.Iterable[Peer], expires: datetime.date | Non
     )
 
 
-def expired_since(authorized_keys: str, today: datetime.date) -> datetime.date | None:
-    """The day at whose beginning the keys of an authorized_keys expired; None if one holds still."""
+def expiry_in(authorized_keys: str) -> datetime.date | None:
+    """The day at whose beginning the last key of an authorized_keys expires; None if one holds for ever, or there is none."""
     days = re.findall(r'^restrict(?:,expiry-time="(\d{8})")?', authorized_keys, re.MULTILINE)
     if not days or "" in days:
         return None
-    last = datetime.datetime.strptime(max(days), "%Y%m%d").date()
-    return last if last <= today else None
+    # Whoever may write the file may write a day that is none.
+    with contextlib.suppress(ValueError):
+        return datetime.datetime.strptime(max(days), "%Y%m%d").date()
+    return None
+
+
+def expired_since(authorized_keys: str, today: datetime.date) -> datetime.date | None:
+    """The day at whose beginning the keys of an authorized_keys expired; None if one holds still."""
+    last = expiry_in(authorized_keys)
+    return last if last is not None and last <= today else None
 
 
 def render_ssh_config(

@@ -308,9 +308,9 @@ def port_taken(settings: SshdSettings, run_dir: RunDir) -> ProblemError:
     with contextlib.suppress(FileNotFoundError):
         for path in run_dir.siblings():
             config = os.path.join(path, "sshd", "sshd_config")
-            if config_values(read_text(config) or "", "Port") == [str(settings.port)]:
-                if find_listener(processes, config, os.geteuid()) is not None:
-                    facts["run"] = os.path.basename(path)
+            has_port = config_values(read_text(config) or "", "Port") == [str(settings.port)]
+            if has_port and find_listener(processes, config, os.geteuid()) is not None:
+                facts["run"] = os.path.basename(path)
     return known_cause("sshd-port-taken", **facts)
 
 

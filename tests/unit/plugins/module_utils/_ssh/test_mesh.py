@@ -17,6 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
     check_environment_names,
     expired_since,
     expiry_date,
+    expiry_in,
     named_peers,
     names_twice,
     parse_bare_peers,
@@ -67,6 +68,31 @@ def test_keys_expire_at_the_beginning_of_a_day():
     for lifetime in (-1, 3651):
         with pytest.raises(OptionError, match="key_lifetime: "):
             expiry_date(lifetime, datetime.date(2024, 12, 30))
+
+
+@pytest.mark.parametrize(
+    ("days_later", "stays"),
+    [
+        (0, True),
+        # At midnight nothing changes.
+        (1, True),
+        (4, True),
+        (5, False),
+        # The clock was put back.
+        (-1, False),
+    ],
+)
+def test_the_day_that_is_set_stays_while_half_of_the_lifetime_is_left(days_later, stays):
+    begin = datetime.date(2024, 12, 30)
+    today = begin + datetime.timedelta(days_later)
+    text = render_authorized_keys(parse_peers([peer(1)]), expiry_date(7, begin))
+    found = expiry_date(7, today, expiry_in(text))
+    assert found == expiry_date(7, begin if stays else today)
+
+
+def test_a_day_that_is_none_is_none():
+    assert expiry_in('restrict,expiry-time="99999999",from="10.0.0.2" ssh-ed25519 AAAA\n') is None
+    assert expiry_in("") is expiry_in('restrict,from="10.0.0.2" ssh-ed25519 AAAA\n') is None
 
 
 def test_ssh_config_has_one_block_a_peer_and_none_for_others():
