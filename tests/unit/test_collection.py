@@ -95,6 +95,11 @@ def test_no_fact_is_made_of_hostvars_by_an_expression():
     assert [(str(path), fact) for path, fact in facts if "hostvars" in str(fact)] == []
 
 
+def documentation_of(module, part="DOCUMENTATION"):
+    text = (ROOT / "plugins/modules" / f"{module}.py").read_text()
+    return yaml.safe_load(re.search(rf'^{part} = r"""(.*?)^"""', text, re.M | re.S).group(1)) or {}
+
+
 def takes_variables(options):
     """Whether one of a module's options takes environment variables with their values."""
     return any(
@@ -108,7 +113,7 @@ def test_values_of_variables_are_not_in_the_log_of_the_node():
     found = set()
     for path in (ROOT / "plugins/modules").glob("*.py"):
         text = path.read_text()
-        documentation = yaml.safe_load(re.search(r'^DOCUMENTATION = r"""(.*?)^"""', text, re.M | re.S).group(1))
+        documentation = documentation_of(path.stem)
         # Actions of that name run on the controller, and write no log.
         if takes_variables(documentation.get("options", {})) and re.search(r"^    module = ", text, re.M):
             found.add(path.stem)
@@ -168,6 +173,48 @@ def test_fragments_have_no_markup_of_module_documentation(path):
 def test_roles_are_for_the_releases_that_the_collection_is_for(path):
     least = yaml.safe_load(path.read_text())["galaxy_info"]["min_ansible_version"]
     assert read_yaml("meta/runtime.yml")["requires_ansible"].split(",")[0] == f">={least}"
+
+
+def entry_points():
+    """Role, name and content of each entry point of all roles."""
+    for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
+        for name, content in yaml.safe_load(path.read_text())["argument_specs"].items():
+            yield path.parts[-3], name, content
+
+
+def test_a_variable_is_described_by_the_same_words_in_all_roles():
+    """What is different in a role, such as the default, stands in further paragraphs. A role may also refer to the variable's own role."""
+    first = {}
+    for role, entry_point, content in entry_points():
+        for name, option in content.get("options", {}).items():
+            description = option["description"]
+            paragraph = description if isinstance(description, str) else description[0]
+            if not re.fullmatch(rf"As O\(gpufabric\.nccl\.(?!{role}#)\w+#role:main:{name}\)\.", paragraph):
+                first.setdefault(name, {}).setdefault(paragraph, []).append(f"{role}.{entry_point}")
+    assert len(first) > 100
+    assert {name: places for name, places in first.items() if len(places) > 1} == {}
+
+
+#: The options of modules that variables of roles are handed to.
+HANDED_ON = {
+    "preflight_expect": ("mpi_preflight", "expect"),
+    "report_assertions": ("nccl_result", "assertions"),
+    "report_thresholds": ("nccl_result", "thresholds"),
+}
+
+
+@pytest.mark.parametrize("variable", sorted(HANDED_ON))
+def test_a_variable_has_the_keys_of_the_option_that_it_is_handed_to(variable):
+    def kinds(keys):
+        facts = ("type", "elements", "default", "required")
+        return {key: {fact: value[fact] for fact in facts if fact in value} for key, value in keys.items()}
+
+    module, option = HANDED_ON[variable]
+    keys = kinds(documentation_of(module)["options"][option]["suboptions"])
+    found = [
+        content["options"][variable]["options"] for *_, content in entry_points() if variable in content["options"]
+    ]
+    assert found and all(kinds(options) == keys for options in found)
 
 
 def test_a_variable_has_the_same_default_in_all_roles():
