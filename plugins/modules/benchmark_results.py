@@ -51,5 +51,5 @@ results:
   returned: success
   type: list
   elements: dict
-  sample: []
+  sample: [{schema: gpufabric.nccl/result/v1, collective: all_reduce, complete: true, verdict: pass}]
 """

@@ -94,12 +94,16 @@ counts:
   type: dict
   sample: {pass: 3}
 worst:
-  description:
-    - The result to look at first. It has C(test), its number from 1, C(name), C(point) (of a sweep), C(verdict), C(host) and
-      C(why).
-    - V(null) if all passed.
+  description: The result to look at first; V(null) if all passed.
   returned: success
   type: dict
+  contains:
+    test: {description: "Its number, from 1.", type: int, sample: 2}
+    name: {description: Its name., type: str, sample: all_gather}
+    point: {description: Its point in a sweep; V(null) if there is no sweep., type: str, sample: all_gather-8-64K-1c4a5e0b9d21-2}
+    verdict: {description: Its verdict., type: str, sample: fail}
+    host: {description: The host that is to blame; V(null) if that is unknown., type: str, sample: gpu-2}
+    why: {description: Why it has the verdict., type: str, sample: The collective delivered wrong values.}
 paths:
   description: The file of each format that was written or was already up to date.
   returned: success

@@ -12,6 +12,7 @@ import re
 import jinja2
 import pytest
 import yaml
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import log_path
 from packaging.specifiers import SpecifierSet
@@ -97,7 +98,7 @@ def test_no_fact_is_made_of_hostvars_by_an_expression():
 
 def documentation_of(module, part="DOCUMENTATION"):
     text = (ROOT / "plugins/modules" / f"{module}.py").read_text()
-    return yaml.safe_load(re.search(rf'^{part} = r"""(.*?)^"""', text, re.M | re.S).group(1)) or {}
+    return yaml.safe_load(re.search(rf'^{part} = r"""(.*?)"""', text, re.M | re.S).group(1)) or {}
 
 
 def takes_variables(options):
@@ -223,6 +224,44 @@ def test_a_variable_has_the_same_default_in_all_roles():
         for name, value in yaml.safe_load(path.read_text()).items():
             defaults.setdefault(name, []).append(value)
     assert {name: values for name, values in defaults.items() if any(value != values[0] for value in values)} == {}
+
+
+def return_values(path):
+    """The values that a module or filter returns, and all that they contain: names from the top, and content."""
+    todo = [((name,), value) for name, value in returned_by(path).items()]
+    for names, value in todo:
+        todo += [((*names, name), content) for name, content in value.get("contains", {}).items()]
+    return todo
+
+
+def returned_by(path):
+    return (
+        yaml.safe_load(path.read_text())["RETURN"] if path.suffix == ".yml" else documentation_of(path.stem, "RETURN")
+    )
+
+
+PLUGINS = sorted([*ROOT.glob("plugins/modules/*.py"), *ROOT.glob("plugins/filter/*.yml")])
+
+
+@pytest.mark.parametrize("path", PLUGINS, ids=lambda path: path.stem)
+def test_return_values_have_samples(path):
+    values = return_values(path)
+    without = [names for names, value in values if "contains" not in value and value.get("sample", "") in ([], {}, "")]
+    assert without == []
+
+
+def test_problems_are_described_by_the_same_words_everywhere():
+    """Fragments of documentation cannot have return values."""
+    found = {
+        (path.stem, *names): value["contains"]
+        for path in PLUGINS
+        for names, value in return_values(path)
+        if "cure" in value.get("contains", {}) or (names[-1] == "problems" and value.get("elements") == "dict")
+    }
+    assert len(found) > 10
+    first = next(iter(found.values()))
+    assert set(first) == set(ProblemDict.__annotations__)
+    assert {names: keys for names, keys in found.items() if keys != first} == {}
 
 
 #: What the roles worker_pods and mpijob do differently, by the end of the variable's name.
