@@ -105,6 +105,8 @@ options:
         description: Largest difference of the clock from the launcher's, in seconds.
         type: float
         default: 5
+requirements:
+  - Open MPI 4 or 5 and OpenSSH's client on the node
 seealso:
   - module: gpufabric.nccl.ssh_mesh
   - module: gpufabric.nccl.ssh_probe

@@ -229,7 +229,7 @@ options:
         type: float
   assertions:
     description:
-      - Conditions that each result document must meet. They need the Python library C(jmespath) on the host that runs the task.
+      - Conditions that each result document must meet.
     type: list
     elements: dict
     default: []
@@ -251,6 +251,8 @@ options:
     elements: str
     choices: [fail, incomplete, unchecked]
     default: []
+requirements:
+  - jmespath >= 1.0.1 for O(assertions), on the host that runs the task
 seealso:
   - module: gpufabric.nccl.nccl_baseline
   - module: gpufabric.nccl.display_text

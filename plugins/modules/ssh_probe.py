@@ -18,7 +18,7 @@ description:
 author:
   - gpufabric contributors (@gpufabric)
 requirements:
-  - paramiko >= 3.4.0
+  - paramiko >= 3.4.0, on the host that runs the task
 extends_documentation_fragment:
   - gpufabric.nccl.attributes
   - gpufabric.nccl.attributes.read_only

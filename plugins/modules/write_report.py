@@ -66,6 +66,10 @@ options:
       - An entry with C(tool), C(type), C(redop), C(ranks), C(hosts) or C(setting) is drawn only if these match the results.
     type: dict
     default: {}
+requirements:
+  - matplotlib >= 3.6.3 for V(html), on the controller
+  - junitparser >= 2.8.0 for V(junit), on the controller
+  - prometheus-client >= 0.16.0 for V(openmetrics), on the controller
 seealso:
   - module: gpufabric.nccl.nccl_result
   - plugin: gpufabric.nccl.sweep_results

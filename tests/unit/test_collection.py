@@ -142,6 +142,16 @@ def test_all_that_is_installed_is_locked_by_hash():
     ] == []
 
 
+def test_libraries_are_among_the_requirements_of_the_modules_that_need_them():
+    places = [*ROOT.glob("plugins/modules/*.py"), ROOT / "plugins/doc_fragments/cluster.py"]
+    lists = re.findall(r"^requirements:\n((?:  - .*\n)+)", "\n".join(path.read_text() for path in places), re.M)
+    named = {
+        library + version for text in lists for library, version in re.findall(r"([a-z-]+) >= ([0-9.]*[0-9])", text)
+    }
+    needed = (ROOT / "meta/ee-requirements.txt").read_text().replace(">=", "").split()
+    assert named == set(needed)
+
+
 def test_requirements_have_lower_bounds_only():
     lines = (ROOT / "meta/ee-requirements.txt").read_text().splitlines()
     assert [line for line in lines if not re.fullmatch(r"[a-z-]+>=[0-9.]+", line) or line.startswith("ansible")] == []
