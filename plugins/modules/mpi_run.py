@@ -200,7 +200,7 @@ options:
     version_added: 0.2.0
   show:
     description:
-      - What to show while the run goes on. V(points) shows when a point begins and ends, V(rows) also the rows of nccl-tests.
+      - What to show while the run continues. V(points) shows when a point begins and ends, V(rows) also the rows of nccl-tests.
       - With C(-v), it also shows the command line of each point and the in-place values of the rows.
       - Used with O(state=finished).
     type: str
