@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: benchmark_plan
-short_description: Decide what the role nccl_benchmark runs on which workers
+short_description: Plan a benchmark over the workers
 version_added: 0.2.0
 description:
   - Chooses the backend, the launcher, the ranks of each worker and the command lines, from what the workers have and from the
@@ -23,7 +23,7 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes.read_only
 options:
   nodes:
-    description: What M(gpufabric.nccl.mpi_node_info) returned as C(node), by the worker's name in the inventory.
+    description: The C(node) that M(gpufabric.nccl.mpi_node_info) returned, by the worker's name in the inventory.
     type: dict
     required: true
   peers:
@@ -33,7 +33,7 @@ options:
     type: list
     elements: dict
   refusals:
-    description: What M(gpufabric.nccl.mpi_node_info) returned as C(problems), by worker. If there are any, the plan fails with them.
+    description: The C(problems) that M(gpufabric.nccl.mpi_node_info) returned, by worker. If there are any, the plan fails with them.
     type: dict
     default: {}
 seealso:

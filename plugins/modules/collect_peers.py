@@ -21,11 +21,11 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes.read_only
 options:
   sshds:
-    description: What M(gpufabric.nccl.sshd_instance) returned, by the worker's name in the inventory; empty for a worker without a result.
+    description: The result of M(gpufabric.nccl.sshd_instance), by the worker's name in the inventory; empty for a worker without a result.
     type: dict
     default: {}
   meshes:
-    description: What M(gpufabric.nccl.ssh_mesh) returned, in the same form. Used with O(skip_failed).
+    description: The result of M(gpufabric.nccl.ssh_mesh), in the same form. Used with O(skip_failed).
     type: dict
     default: {}
   skip_failed:

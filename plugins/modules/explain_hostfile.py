@@ -22,7 +22,7 @@ extends_documentation_fragment:
   - gpufabric.nccl.cluster
 options:
   result:
-    description: What M(gpufabric.nccl.mpi_hostfile) returned.
+    description: The result of M(gpufabric.nccl.mpi_hostfile).
     type: dict
     required: true
   host:

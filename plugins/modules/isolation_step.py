@@ -31,7 +31,7 @@ options:
     choices: [check, begin, observe, report, mark]
     required: true
   infos:
-    description: What M(gpufabric.nccl.mpi_node_info) returned, by the node's name in the inventory.
+    description: The result of M(gpufabric.nccl.mpi_node_info), by the node's name in the inventory.
     type: dict
     default: {}
   peers:
@@ -52,7 +52,7 @@ options:
     type: dict
     default: {}
   runs:
-    description: What M(gpufabric.nccl.mpi_run) returned, by launcher.
+    description: The result of M(gpufabric.nccl.mpi_run), by launcher.
     type: dict
     default: {}
   pods:

@@ -47,7 +47,7 @@ options:
     type: float
     default: 2
   plan:
-    description: What M(gpufabric.nccl.mpijob_plan) returned. By default RV(results) is not returned.
+    description: The result of M(gpufabric.nccl.mpijob_plan). By default RV(results) is not returned.
     type: dict
 seealso:
   - module: gpufabric.nccl.mpijob_plan

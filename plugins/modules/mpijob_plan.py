@@ -23,7 +23,7 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes.read_only
 options:
   name:
-    description: Name of the job, such as that of one to follow. By default what the variables of the role say.
+    description: Name of the job, such as that of one to follow. By default the variables of the role determine it.
     type: str
     default: ""
   found:

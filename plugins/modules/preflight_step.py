@@ -39,11 +39,11 @@ options:
     elements: dict
     default: []
   look:
-    description: What M(gpufabric.nccl.mpi_preflight) returned.
+    description: The result of M(gpufabric.nccl.mpi_preflight).
     type: dict
     default: {}
   logs:
-    description: What M(gpufabric.nccl.sshd_log) returned, by host.
+    description: The result of M(gpufabric.nccl.sshd_log), by host.
     type: dict
     default: {}
   lost:
@@ -51,18 +51,18 @@ options:
     type: dict
     default: {}
   reach:
-    description: What M(gpufabric.nccl.ssh_probe) returned. It says why Ansible cannot reach a host of O(lost).
+    description: The result of M(gpufabric.nccl.ssh_probe). It says why Ansible cannot reach a host of O(lost).
     type: dict
     default: {}
   launcher:
     description: The host that O(look) was made from, if there is one.
     type: str
   result:
-    description: What the step V(result) returned.
+    description: The result of the step V(result).
     type: dict
     default: {}
   cleanups:
-    description: What M(gpufabric.nccl.run_cleanup) returned, by host.
+    description: The result of M(gpufabric.nccl.run_cleanup), by host.
     type: dict
     default: {}
 seealso:

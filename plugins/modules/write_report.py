@@ -49,12 +49,12 @@ options:
     type: str
     default: default
   sweep:
-    description: What P(gpufabric.nccl.sweep_results#filter) returns. By default what it returns for the O(results) that are points of a sweep.
+    description: The analysis of a sweep, as P(gpufabric.nccl.sweep_results#filter) returns it. By default that of the O(results) that are points of a sweep.
     type: dict
     default: {}
   isolation:
     description:
-      - What a search for bad machines found.
+      - The findings of a search for bad machines.
       - C(pairs) is a list of two hosts, C(a) and C(b), and their C(busbw) in GB/s, which is V(null) if the pair failed. C(nodes) is a list
         of C(node), C(verdict), C(where) and C(evidence). C(limit) is a pattern of hosts.
     type: dict
