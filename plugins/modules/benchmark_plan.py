@@ -42,7 +42,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Plan what to run
+- name: Plan the benchmark
   gpufabric.nccl.benchmark_plan:
     nodes: "{{ dict(gpufabric_hosts | zip(gpufabric_hosts | map('extract', hostvars, ['_nccl_benchmark_info', 'node']))) }}"
     peers: "{{ gpufabric_peers }}"

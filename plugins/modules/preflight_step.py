@@ -70,7 +70,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Combine what was found
+- name: Combine the findings
   gpufabric.nccl.preflight_step:
     step: result
     look: "{{ look }}"
