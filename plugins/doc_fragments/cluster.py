@@ -22,6 +22,8 @@ options:
     description: The namespace of the pods.
     type: str
     default: default
+requirements:
+  - kubernetes >= 24.2.0, on the controller
 notes:
   - If the API server stops answering after it has answered, the module tries again for two minutes. Programs in the cluster continue
     while the API server restarts.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: benchmark_plan
-short_description: Decide what the role nccl_benchmark runs on which workers
+short_description: Plan a benchmark over the workers
 version_added: 0.2.0
 description:
   - Chooses the backend, the launcher, the ranks of each worker and the command lines, from what the workers have and from the
@@ -23,7 +23,7 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes.read_only
 options:
   nodes:
-    description: What M(gpufabric.nccl.mpi_node_info) returned as C(node), by the worker's name in the inventory.
+    description: The C(node) that M(gpufabric.nccl.mpi_node_info) returned, by the worker's name in the inventory.
     type: dict
     required: true
   peers:
@@ -33,7 +33,7 @@ options:
     type: list
     elements: dict
   refusals:
-    description: What M(gpufabric.nccl.mpi_node_info) returned as C(problems), by worker. If there are any, the plan fails with them.
+    description: The C(problems) that M(gpufabric.nccl.mpi_node_info) returned, by worker. If there are any, the plan fails with them.
     type: dict
     default: {}
 seealso:
@@ -42,7 +42,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Plan what to run
+- name: Plan the benchmark
   gpufabric.nccl.benchmark_plan:
     nodes: "{{ dict(gpufabric_hosts | zip(gpufabric_hosts | map('extract', hostvars, ['_nccl_benchmark_info', 'node']))) }}"
     peers: "{{ gpufabric_peers }}"
@@ -79,7 +79,7 @@ node_env:
   description: The environment variables of each worker's own, by worker.
   returned: success
   type: dict
-  sample: {}
+  sample: {gpu-2: {NCCL_SOCKET_IFNAME: =net2}}
 settings:
   description: The variables of the role, by their names without its prefix, each as its type says.
   returned: success
@@ -106,7 +106,7 @@ mca:
   description: MCA parameters, for M(gpufabric.nccl.mpi_run).
   returned: with O(peers)
   type: dict
-  sample: {}
+  sample: {btl_tcp_links: "2"}
 cpu_program:
   description: Path of the program of the backend V(cpu) on the host of rank 0.
   returned: with O(peers)
@@ -117,16 +117,25 @@ sweep:
   returned: with O(peers)
   type: list
   elements: dict
-  sample: []
+  sample: [{id: all_reduce-8-64K-1c4a5e0b9d21-2, collective: all_reduce, env: {NCCL_ALGO: Ring}, repeat: 2}]
 points_table:
   description: The first points of a sweep as text.
   returned: success
   type: str
-  sample: ""
+  sample: "all_reduce-8-64K-1c4a5e0b9d21-2  all_reduce NCCL_ALGO=Ring"
 problems:
   description: What keeps the plan from working, of each host at fault.
   returned: failure
   type: list
   elements: dict
-  sample: []
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
 """

@@ -21,15 +21,15 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes.read_only
 options:
   plan:
-    description: What M(gpufabric.nccl.benchmark_plan) returned.
+    description: The result of M(gpufabric.nccl.benchmark_plan).
     type: dict
     required: true
   run:
-    description: What M(gpufabric.nccl.mpi_run) returned.
+    description: The result of M(gpufabric.nccl.mpi_run).
     type: dict
     required: true
   look:
-    description: What a check of the hosts found after a point had failed, as M(gpufabric.nccl.mpi_preflight) returns it.
+    description: The result of M(gpufabric.nccl.mpi_preflight) after a point had failed.
     type: dict
     default: {}
 seealso:
@@ -51,5 +51,5 @@ results:
   returned: success
   type: list
   elements: dict
-  sample: []
+  sample: [{schema: gpufabric.nccl/result/v1, collective: all_reduce, complete: true, verdict: pass}]
 """

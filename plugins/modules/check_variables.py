@@ -11,7 +11,7 @@ short_description: Check the variables of roles of this collection once for all 
 version_added: 0.2.0
 description:
   - Checks that each variable of the roles that is set here has a value that its type and choices allow. Text from the command line or from
-    a survey counts as what it means; a list may have commas or lines between its items, or be JSON.
+    a survey is read as the value that it means; a list may have commas or lines between its items, or be JSON.
   - Fails with the name of the first wrong variable, its value and what is allowed.
   - A list or dictionary that several roles share, such as C(gpufabric_hosts), must not be text.
   - Ansible itself checks the variables of a role on every host and in every role. That costs one task on the controller for each of them. With

@@ -21,11 +21,11 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes.read_only
 options:
   sshds:
-    description: What M(gpufabric.nccl.sshd_instance) returned, by the worker's name in the inventory; empty for a worker without a result.
+    description: The result of M(gpufabric.nccl.sshd_instance), by the worker's name in the inventory; empty for a worker without a result.
     type: dict
     default: {}
   meshes:
-    description: What M(gpufabric.nccl.ssh_mesh) returned, in the same form. Used with O(skip_failed).
+    description: The result of M(gpufabric.nccl.ssh_mesh), in the same form. Used with O(skip_failed).
     type: dict
     default: {}
   skip_failed:
@@ -75,24 +75,33 @@ peers:
   returned: success
   type: list
   elements: dict
-  sample:
-    - name: gpu-1
-      address: 10.0.0.11
-      port: 40001
-      user: root
-      host_public_keys: ["ssh-ed25519 AAAA"]
-      client_public_key: ssh-ed25519 AAAB
-      run_dir: /run/gpufabric/nightly
-      hostname: gpu-1
+  contains:
+    name: {description: Its name in the inventory., type: str, sample: gpu-1}
+    address: {description: The address that its sshd listens on., type: str, sample: 10.0.0.11}
+    port: {description: The port that its sshd listens on., type: int, sample: 40001}
+    user: {description: The user that can log in., type: str, sample: root}
+    host_public_keys: {description: Its public host keys., type: list, elements: str, sample: ["ssh-ed25519 AAAA"]}
+    client_public_key: {description: The public key with which it logs in to others., type: str, sample: ssh-ed25519 AAAB}
+    run_dir: {description: Directory of the run on it., type: str, sample: /run/gpufabric/nightly}
+    hostname: {description: Its host name., type: str, sample: gpu-1}
 lost:
-  description: The problems of each worker that was left out, by its name.
+  description: The problems of each worker that was left out, by its name, as RV(problems).
   returned: success
   type: dict
-  sample: {}
+  sample: {gpu-3: [{id: host-unreachable, severity: error, host: gpu-3}]}
 problems:
   description: Why there is no list.
   returned: failure
   type: list
   elements: dict
-  sample: []
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
 """

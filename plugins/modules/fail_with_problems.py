@@ -48,7 +48,7 @@ options:
         type: str
         default: ""
       facts:
-        description: What the catalogue's words may use, such as the name of what is missing.
+        description: Values for the catalogue's words, such as the name of a missing program.
         type: dict
         default: {}
   result:
@@ -57,7 +57,7 @@ options:
       - If there are none, its message is at the end.
     type: dict
   results:
-    description: What a play failed with, by host; empty for a host on which nothing failed. The problems of these results come first.
+    description: The results of tasks that failed, by host; empty for a host on which nothing failed. The problems of these results come first.
     type: dict
     default: {}
   lost:

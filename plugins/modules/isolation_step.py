@@ -31,7 +31,7 @@ options:
     choices: [check, begin, observe, report, mark]
     required: true
   infos:
-    description: What M(gpufabric.nccl.mpi_node_info) returned, by the node's name in the inventory.
+    description: The result of M(gpufabric.nccl.mpi_node_info), by the node's name in the inventory.
     type: dict
     default: {}
   peers:
@@ -52,7 +52,7 @@ options:
     type: dict
     default: {}
   runs:
-    description: What M(gpufabric.nccl.mpi_run) returned, by launcher.
+    description: The result of M(gpufabric.nccl.mpi_run), by launcher.
     type: dict
     default: {}
   pods:
@@ -83,7 +83,7 @@ node_env:
   description: The environment variables of each node's own, by node.
   returned: V(check)
   type: dict
-  sample: {}
+  sample: {g2: {NCCL_SOCKET_IFNAME: =net2}}
 answered:
   description: The nodes that answered.
   returned: V(check)
@@ -120,17 +120,17 @@ results:
   returned: V(report)
   type: list
   elements: dict
-  sample: []
+  sample: [{schema: gpufabric.nccl/result/v1, collective: all_reduce, complete: true, verdict: pass}]
 isolation:
   description: The search for the role P(gpufabric.nccl.report#role).
   returned: V(report)
   type: dict
-  sample: {}
+  sample: {nodes: [{node: g3, verdict: bad, where: inside}], limit: "all:!g3"}
 table:
   description: The nodes and their verdicts as text.
   returned: V(report)
   type: str
-  sample: ""
+  sample: "g3  bad  inside  alone: 0.003696 GB/s (limit 0.01 GB/s)"
 present:
   description: The nodes of the cluster that get the mark.
   returned: V(mark)
@@ -142,11 +142,20 @@ absent:
   returned: V(mark)
   type: list
   elements: str
-  sample: []
+  sample: [n2]
 problems:
   description: What keeps the nodes from running anything, or, with V(report), what is wrong with the nodes that are not good.
   returned: failure, and V(report)
   type: list
   elements: dict
-  sample: []
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
 """

@@ -60,5 +60,14 @@ problems:
   returned: success
   type: list
   elements: dict
-  sample: []
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
 """

@@ -13,6 +13,11 @@ description:
   - Writes a hostfile for Open MPI, from a list of hosts or from an existing hostfile.
   - Resolves names on the launcher, waits for those that do not resolve yet, and writes numeric addresses, because
     Open MPI shortens names and may look them up elsewhere.
+seealso:
+  - module: gpufabric.nccl.collect_peers
+  - module: gpufabric.nccl.mpi_run
+  - plugin: gpufabric.nccl.pod_addresses
+    plugin_type: filter
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -224,15 +229,21 @@ evidence:
   type: dict
   sample: {"/etc/resolv.conf": "nameserver 10.96.0.10\n"}
 problems:
-  description:
-    - Problems of names that resolved late, did not resolve, or belong to another host, each with C(id), C(severity), C(host), C(cause),
-      C(cure) and C(evidence). A name that resolved late is a warning.
-    - Each C(id) is described in L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md).
+  description: Problems of names that resolved late, did not resolve, or belong to another host. A name that resolved late is a warning.
   returned: success, and failure for that reason
   type: list
   elements: dict
   version_added: 0.2.0
-  sample: []
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
 """
 
 import dataclasses

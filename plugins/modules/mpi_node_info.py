@@ -12,6 +12,11 @@ version_added: 0.1.0
 description:
   - Returns interfaces and addresses, GPUs, Open MPI, the benchmark programs, shared memory, limits and RDMA devices of a node, in one
     round trip.
+seealso:
+  - module: gpufabric.nccl.mpi_hostfile
+  - module: gpufabric.nccl.mpi_run
+  - plugin: gpufabric.nccl.run_claim
+    plugin_type: filter
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -71,40 +76,59 @@ node:
       type: str
       sample: gpu-node-1
     interfaces:
-      description: Interfaces that are up, each with C(name), C(mtu) (bytes) and C(addresses) (in CIDR notation).
+      description: Interfaces that are up.
       type: list
       elements: dict
-      sample: [{name: eth0, mtu: 1500, addresses: [10.0.0.11/24]}]
+      contains:
+        name: {description: Its name., type: str, sample: eth0}
+        mtu: {description: "Its MTU, in bytes; V(null) if it is unknown.", type: int, sample: 1500}
+        addresses: {description: "Its addresses, in CIDR notation.", type: list, elements: str, sample: [10.0.0.11/24]}
     control:
-      description: The control network's C(interface), C(address) and C(subnet); V(null) if O(control_interface) is not set.
+      description: The control network; V(null) if O(control_interface) is not set.
       type: dict
-      sample: {interface: eth0, address: 10.0.0.11, subnet: 10.0.0.0/24}
+      contains:
+        interface: {description: Name of the interface., type: str, sample: eth0}
+        address: {description: The node's IPv4 address in it., type: str, sample: 10.0.0.11}
+        subnet: {description: "The subnet, in CIDR notation.", type: str, sample: 10.0.0.0/24}
     data:
-      description:
-        - The same for NCCL's traffic; C(address) and C(subnet) are V(null) if the interface has no IPv4 address.
-        - For several interfaces, C(interface) holds their names, separated by commas, C(address) is V(null), and C(subnet) is
-          O(data_subnet).
+      description: The network for NCCL's traffic; V(null) if neither O(data_interface) nor O(data_subnet) is set.
       type: dict
-      sample: {interface: net1, address: 192.168.0.11, subnet: 192.168.0.0/24}
+      contains:
+        interface: {description: "Name of the interface, or several, separated by commas.", type: str, sample: net1}
+        address: {description: Its IPv4 address; V(null) if it has none or there are several interfaces., type: str, sample: 192.168.0.11}
+        subnet: {description: Its subnet; for several interfaces O(data_subnet)., type: str, sample: 192.168.0.0/24}
     gpus:
-      description: C(vendor) (V(nvidia), V(amd) or V(none)), C(count) and C(names).
+      description: The GPUs.
       type: dict
-      sample: {vendor: nvidia, count: 8, names: [NVIDIA H100 80GB HBM3]}
+      contains:
+        vendor: {description: "V(nvidia), V(amd) or V(none).", type: str, sample: nvidia}
+        count: {description: Number of GPUs., type: int, sample: 8}
+        names: {description: The different names of their models., type: list, elements: str, sample: [NVIDIA H100 80GB HBM3]}
     mpi:
-      description:
-        - C(mpirun) (path), C(prefix), C(implementation) (V(openmpi), V(mpich), V(intel), V(mvapich) or V(other)), C(version),
-          and the C(vendor) of an Open MPI if that matters (V(hpcx) or V(amazon)).
-        - V(null) if there is no mpirun.
+      description: The MPI of the mpirun; V(null) if there is no mpirun.
       type: dict
-      sample: {mpirun: /usr/bin/mpirun, prefix: /usr, implementation: openmpi, version: 4.1.4, vendor: null}
+      contains:
+        mpirun: {description: Path of mpirun., type: str, sample: /usr/bin/mpirun}
+        prefix: {description: Directory in which it is installed., type: str, sample: /usr}
+        implementation:
+          description: V(openmpi), V(mpich), V(intel), V(mvapich) or V(other).
+          type: str
+          sample: openmpi
+        version: {description: Its version., type: str, sample: 4.1.4}
+        vendor: {description: "Vendor of an Open MPI if that matters (V(hpcx) or V(amazon)), else V(null).", type: str, sample: hpcx}
     benchmarks:
-      description: The nccl-tests or rccl-tests programs, C(directory) and the names in C(programs); V(null) if there are none.
+      description: The nccl-tests or rccl-tests programs; V(null) if there are none.
       type: dict
-      sample: {directory: /opt/nccl-tests/build, programs: [all_gather_perf, all_reduce_perf]}
+      contains:
+        directory: {description: Directory of the programs., type: str, sample: /opt/nccl-tests/build}
+        programs: {description: Their names., type: list, elements: str, sample: [all_gather_perf, all_reduce_perf]}
     python:
-      description: The Python that ran the module, as C(executable), and its versions of C(mpi4py) and C(numpy), V(null) if they are missing.
+      description: The Python that ran the module.
       type: dict
-      sample: {executable: /usr/bin/python3, mpi4py: 3.1.4, numpy: 1.24.2}
+      contains:
+        executable: {description: Its path., type: str, sample: /usr/bin/python3}
+        mpi4py: {description: Version of mpi4py; V(null) if it is missing., type: str, sample: 3.1.4}
+        numpy: {description: Version of NumPy; V(null) if it is missing., type: str, sample: 1.24.2}
     cpus:
       description: Number of CPUs that a process on the node may use.
       type: int
@@ -124,13 +148,21 @@ node:
       sample: [mlx5_0, mlx5_1]
 problems:
   description:
-    - Why a play must not start the run O(run_id) here, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
-    - Empty without O(claim), or if the run is free.
+    - Why a play must not start the run O(run_id) here. Empty without O(claim), or if the run is free.
   returned: success
   type: list
   elements: dict
   version_added: 0.2.0
-  sample: []
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -105,6 +105,8 @@ options:
         description: Largest difference of the clock from the launcher's, in seconds.
         type: float
         default: 5
+requirements:
+  - Open MPI 4 or 5 and OpenSSH's client on the node
 seealso:
   - module: gpufabric.nccl.ssh_mesh
   - module: gpufabric.nccl.ssh_probe
@@ -173,12 +175,20 @@ hosts:
       type: dict
       sample: {hostname: gpu-node-1}
 problems:
-  description: >-
-    What is wrong, each with C(id), C(severity) (V(error) or V(warning)), C(host), C(cause), C(cure) and C(evidence).
-    A problem of the launcher is listed once.
+  description: What is wrong. A problem of the launcher is listed once.
   returned: success
   type: list
   elements: dict
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
   sample:
     - id: daemon-library-missing
       severity: error

@@ -200,7 +200,7 @@ options:
     version_added: 0.2.0
   show:
     description:
-      - What to show while the run goes on. V(points) shows when a point begins and ends, V(rows) also the rows of nccl-tests.
+      - What to show while the run continues. V(points) shows when a point begins and ends, V(rows) also the rows of nccl-tests.
       - With C(-v), it also shows the command line of each point and the in-place values of the rows.
       - Used with O(state=finished).
     type: str
@@ -300,34 +300,45 @@ points:
       elements: str
       sample: [/usr/bin/mpirun, --prefix, /usr, --hostfile, /run/gpufabric/default/mpi/hostfile]
     problems:
-      description: What went wrong, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
+      description: What went wrong.
       type: list
       elements: dict
-      sample: []
+      contains:
+        id:
+          description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+          type: str
+          sample: connect-refused
+        severity: {description: V(error) or V(warning)., type: str, sample: error}
+        host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+        cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+        cure: {description: What to do., type: str, sample: Start sshd there.}
+        evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
     said:
       description: Of a point that did not finish, the last lines that it printed.
       type: list
       elements: str
-      sample: []
+      sample: ["gpu-2: Test NCCL failure common.cu:1005 'unhandled system error'"]
     results:
-      description: The tests of an nccl-tests program, each as a result document as M(gpufabric.nccl.nccl_result) returns it.
+      description: The tests of an nccl-tests program, each a result document as M(gpufabric.nccl.nccl_result) returns it.
       type: list
       elements: dict
-      sample: []
+      sample: [{schema: gpufabric.nccl/result/v1, collective: all_reduce, complete: true, verdict: pass}]
     unread:
       description: Why there is no result; V(null) if there is one.
       type: str
-      sample: null
+      sample: the point did not finish
     resumed:
       description: Whether it finished in an earlier run and was not run again.
       type: bool
       sample: false
     output:
-      description:
-        - The output on the controller. C(archive) is the path of the compressed file, C(stdout) and C(stderr) are paths in it.
+      description: The output on the controller.
       returned: with O(fetch_dest)
       type: dict
-      sample: {archive: /var/tmp/nccl/output.tar.gz, stdout: points/1/stdout, stderr: points/1/stderr}
+      contains:
+        archive: {description: Path of the compressed file., type: str, sample: /var/tmp/nccl/output.tar.gz}
+        stdout: {description: Path of the standard output in it., type: str, sample: points/1/stdout}
+        stderr: {description: Path of the standard error in it., type: str, sample: points/1/stderr}
 complete:
   description: Whether all points finished.
   returned: as RV(points)
@@ -339,13 +350,14 @@ limited:
   type: bool
   sample: false
 reaped:
-  description:
-    - The hosts on which a point that did not finish left processes, and those that could not be reached.
-    - Each has C(host), C(ended), the names of the ended processes, and C(error), why it is unknown what is left there.
+  description: The hosts on which a point that did not finish left processes, and those that could not be reached.
   returned: as RV(points)
   type: list
   elements: dict
-  sample: []
+  contains:
+    host: {description: The host., type: str, sample: gpu-2}
+    ended: {description: Names of the processes that were ended., type: list, elements: str, sample: [all_reduce_perf]}
+    error: {description: Why it is unknown what is left there; V(null) if it is known., type: str, sample: no answer within 20 s}
 followed:
   description: Whether the call followed a run that was already started, rather than starting one.
   returned: O(state=finished) or O(state=started)
@@ -358,7 +370,7 @@ notes:
   returned: O(state=finished) or O(state=started)
   type: list
   elements: str
-  sample: []
+  sample: ["mca: orte_abort_timeout is left out, for no version from 4.0 on has it; set a time-out of the run instead"]
 runner:
   description: The process on the launcher that runs the points.
   returned: O(state=started), not in check mode

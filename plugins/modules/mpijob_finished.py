@@ -47,7 +47,7 @@ options:
     type: float
     default: 2
   plan:
-    description: What M(gpufabric.nccl.mpijob_plan) returned. By default RV(results) is not returned.
+    description: The result of M(gpufabric.nccl.mpijob_plan). By default RV(results) is not returned.
     type: dict
 seealso:
   - module: gpufabric.nccl.mpijob_plan
@@ -68,24 +68,24 @@ job:
   description: The MPIJob as Kubernetes has it, V(null) if it is gone.
   returned: success
   type: dict
-  sample: {}
+  sample: {kind: MPIJob, metadata: {name: gpufabric-default-x7k2p}}
 pods:
   description: Its pods.
   returned: success
   type: list
   elements: dict
-  sample: []
+  sample: [{kind: Pod, metadata: {name: gpufabric-default-x7k2p-worker-0}}]
 events:
   description: The warnings of its namespace.
   returned: success
   type: list
   elements: dict
-  sample: []
+  sample: [{type: Warning, reason: FailedScheduling, message: "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."}]
 logs:
   description: The last lines that crashed pods printed, by the pod's name.
   returned: success
   type: dict
-  sample: {}
+  sample: {gpufabric-default-x7k2p-worker-0: [no hostkeys available -- exiting.]}
 launcher_log:
   description: The whole log of the launcher.
   returned: success
@@ -96,7 +96,7 @@ results:
   returned: success, with O(plan)
   type: list
   elements: dict
-  sample: []
+  sample: [{schema: gpufabric.nccl/result/v1, collective: all_reduce, complete: true, verdict: pass}]
 given_up:
   description: Whether the time was over before the job was finished.
   returned: success

@@ -23,7 +23,7 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes.read_only
 options:
   name:
-    description: Name of the job, such as that of one to follow. By default what the variables of the role say.
+    description: Name of the job, such as that of one to follow. By default the variables of the role determine it.
     type: str
     default: ""
   found:
@@ -47,7 +47,7 @@ objects:
   returned: success
   type: list
   elements: dict
-  sample: []
+  sample: [{kind: MPIJob, metadata: {name: gpufabric-default-x7k2p}}]
 manifest:
   description: The objects as the text of one YAML file.
   returned: success
@@ -57,7 +57,7 @@ followed:
   description: Name of the job of O(found) that the plan is of, empty if there is none.
   returned: success
   type: str
-  sample: ""
+  sample: gpufabric-default-x7k2p
 name:
   description: Name of the job.
   returned: success
@@ -99,7 +99,7 @@ points:
   returned: success
   type: list
   elements: dict
-  sample: []
+  sample: [{name: all_reduce, collective: all_reduce}]
 needs:
   description: The permissions that this needs, each as API group, resource and verbs.
   returned: success

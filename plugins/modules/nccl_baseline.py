@@ -67,10 +67,23 @@ EXAMPLES = r"""
 
 RETURN = r"""
 baseline:
-  description: What the file holds then, with C(schema) (V(gpufabric.nccl/baseline/v1)), C(runs) and C(measurements). V(null) if there is no file.
+  description:
+    - The content of the file after the task; V(null) if there is no file.
+    - See also L(contracts,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/contracts.md).
   returned: success
   type: dict
-  sample: {schema: gpufabric.nccl/baseline/v1, runs: [], measurements: []}
+  contains:
+    schema: {description: Its schema., type: str, sample: gpufabric.nccl/baseline/v1}
+    runs:
+      description: The runs in it.
+      type: list
+      elements: dict
+      sample: [{digest: 1f3a, tool: nccl-tests, version: 2.17.6, collective: all_reduce, hosts: 2}]
+    measurements:
+      description: Statistics of each measurement over the runs, times in microseconds and bandwidths in GB/s.
+      type: list
+      elements: dict
+      sample: [{collective: all_reduce, size: 1024, placement: out_of_place, time_us: {n: 3, median: 22.1, mad: 0.2, min: 21.9, max: 22.6}}]
 summary:
   description: The number of runs in the baseline, and of tests that were left out, in words.
   returned: when a test can be kept

@@ -229,7 +229,7 @@ options:
         type: float
   assertions:
     description:
-      - Conditions that each result document must meet. They need the Python library C(jmespath) on the host that runs the task.
+      - Conditions that each result document must meet.
     type: list
     elements: dict
     default: []
@@ -251,6 +251,8 @@ options:
     elements: str
     choices: [fail, incomplete, unchecked]
     default: []
+requirements:
+  - jmespath >= 1.0.1 for O(assertions), on the host that runs the task
 seealso:
   - module: gpufabric.nccl.nccl_baseline
   - module: gpufabric.nccl.display_text
@@ -369,7 +371,7 @@ results:
   returned: when the output could be read
   type: list
   elements: dict
-  sample: []
+  sample: [{schema: gpufabric.nccl/result/v1, collective: all_reduce, complete: true, verdict: pass}]
 verdict:
   description:
     - The worst verdict of all tests.
@@ -381,40 +383,51 @@ verdict:
 verdicts:
   description:
     - The verdict of each rule, the baseline and each assertion on each test. They are also in the C(verdicts) of the documents.
-    - Each has C(test) (its number in RV(results), from 1), C(rule), C(metric), C(value), C(limit), C(unit), C(source) (where the
-      limit comes from), C(percent) (by how much the value is better than the limit, or worse if negative), C(size) (bytes; of several the
-      worst), C(missed_sizes), C(passed) (V(null) if it could not be judged) and C(message).
   returned: when the output could be read and O(thresholds), O(baseline) or O(assertions) are given
   type: list
   elements: dict
   version_added: 0.2.0
-  sample:
-    - test: 1
-      rule: Bandwidth between hosts
-      metric: out_of_place.busbw
-      value: 48.89
-      limit: 360
-      unit: GB/s
-      source: "90 % of 400 GB/s: 400 Gb/s x 8 rails, all_reduce over 16 ranks on 2 hosts"
-      percent: -86.4194
-      size: 134217728
-      missed_sizes: [134217728]
-      passed: false
-      message: "Bandwidth between hosts: 48.89 GB/s at 128 MiB, 86.4 % below 360 GB/s (90 % of 400 GB/s: 400 Gb/s x 8 rails, all_reduce
+  contains:
+    test: {description: "Number of the test in RV(results), from 1.", type: int, sample: 1}
+    rule: {description: Name of the rule., type: str, sample: Bandwidth between hosts}
+    metric: {description: The value that was judged., type: str, sample: out_of_place.busbw}
+    value: {description: The value., type: raw, sample: 48.89}
+    limit: {description: Its limit., type: float, sample: 360}
+    unit: {description: Unit of both., type: str, sample: GB/s}
+    source:
+      description: Where the limit comes from.
+      type: str
+      sample: "90 % of 400 GB/s: 400 Gb/s x 8 rails, all_reduce over 16 ranks on 2 hosts"
+    percent: {description: "By how much the value is better than the limit, or worse if negative.", type: float, sample: -86.4194}
+    size: {description: "The size, in bytes; of several the worst.", type: int, sample: 134217728}
+    missed_sizes: {description: "All sizes that miss the limit, in bytes.", type: list, elements: int, sample: [134217728]}
+    passed: {description: Whether the limit was kept; V(null) if it could not be judged., type: bool, sample: false}
+    message:
+      description: All of it in words.
+      type: str
+      sample: "Bandwidth between hosts: 48.89 GB/s at 128 MiB, 86.4 % below 360 GB/s (90 % of 400 GB/s: 400 Gb/s x 8 rails, all_reduce
         over 16 ranks on 2 hosts)"
 baseline:
-  description:
-    - The baseline that the results were compared with, with C(schema) (V(gpufabric.nccl/baseline/v1)), C(runs) and C(measurements).
+  description: The baseline that the results were compared with, as RV(gpufabric.nccl.nccl_baseline#module:baseline).
   returned: when O(baseline) is given
   type: dict
   version_added: 0.2.0
-  sample: {}
+  sample: {schema: gpufabric.nccl/baseline/v1, runs: [], measurements: []}
 problems:
-  description: The problems of all tests, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
+  description: The problems of all tests.
   returned: when the output could be read
   type: list
   elements: dict
-  sample: []
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
 """
 
 import io

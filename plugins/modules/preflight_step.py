@@ -39,11 +39,11 @@ options:
     elements: dict
     default: []
   look:
-    description: What M(gpufabric.nccl.mpi_preflight) returned.
+    description: The result of M(gpufabric.nccl.mpi_preflight).
     type: dict
     default: {}
   logs:
-    description: What M(gpufabric.nccl.sshd_log) returned, by host.
+    description: The result of M(gpufabric.nccl.sshd_log), by host.
     type: dict
     default: {}
   lost:
@@ -51,18 +51,18 @@ options:
     type: dict
     default: {}
   reach:
-    description: What M(gpufabric.nccl.ssh_probe) returned. It says why Ansible cannot reach a host of O(lost).
+    description: The result of M(gpufabric.nccl.ssh_probe). It says why Ansible cannot reach a host of O(lost).
     type: dict
     default: {}
   launcher:
     description: The host that O(look) was made from, if there is one.
     type: str
   result:
-    description: What the step V(result) returned.
+    description: The result of the step V(result).
     type: dict
     default: {}
   cleanups:
-    description: What M(gpufabric.nccl.run_cleanup) returned, by host.
+    description: The result of M(gpufabric.nccl.run_cleanup), by host.
     type: dict
     default: {}
 seealso:
@@ -70,7 +70,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Combine what was found
+- name: Combine the findings
   gpufabric.nccl.preflight_step:
     step: result
     look: "{{ look }}"
@@ -90,7 +90,7 @@ twice:
   description: The problems of hosts that are the machine of another host, by host.
   returned: with O(step=plan)
   type: dict
-  sample: {}
+  sample: {gpu-3: [{id: host-twice, severity: error, host: gpu-3}]}
 refusing:
   description: The hosts whose logs may have the reason.
   returned: with O(step=logs)
@@ -107,11 +107,20 @@ problems:
   returned: with O(step=result) and O(step=diagnosis)
   type: list
   elements: dict
-  sample: []
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
 hosts:
   description: The hosts, as M(gpufabric.nccl.mpi_preflight) returns them; with O(step=diagnosis) all of O(hosts).
   returned: with O(step=result) and O(step=diagnosis)
   type: list
   elements: dict
-  sample: []
+  sample: [{name: gpu-1, address: 10.0.0.11, ok: true, stage: null, problems: [], facts: {hostname: gpu-1}}]
 """

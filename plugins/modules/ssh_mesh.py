@@ -83,8 +83,11 @@ options:
     type: int
     default: 7
     version_added: 0.2.0
+requirements:
+  - OpenSSH 7.8 or newer on the node, server and client programs
 seealso:
   - module: gpufabric.nccl.sshd_instance
+  - module: gpufabric.nccl.collect_peers
 """
 
 EXAMPLES = r"""

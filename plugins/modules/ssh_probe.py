@@ -18,7 +18,7 @@ description:
 author:
   - gpufabric contributors (@gpufabric)
 requirements:
-  - paramiko >= 3.4.0
+  - paramiko >= 3.4.0, on the host that runs the task
 extends_documentation_fragment:
   - gpufabric.nccl.attributes
   - gpufabric.nccl.attributes.read_only
@@ -130,16 +130,26 @@ hosts:
     output:
       description: What the command printed, up to 2000 bytes.
       type: str
-      sample: ""
+      sample: gpu-node-1
     seconds:
       description: How long it took, in seconds.
       type: float
       sample: 0.12
 problems:
-  description: What is wrong, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
+  description: What is wrong.
   returned: success
   type: list
   elements: dict
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
   sample:
     - id: connect-refused
       severity: error

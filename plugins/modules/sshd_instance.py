@@ -158,7 +158,7 @@ environment:
     - Empty unless the UID has its account by libnss_wrapper. M(gpufabric.nccl.mpi_run) and the sessions of the sshd set it.
   returned: O(state) is V(started) or V(restarted)
   type: dict
-  sample: {}
+  sample: {LD_PRELOAD: libnss_wrapper.so, NSS_WRAPPER_PASSWD: /tmp/gpufabric-1000/default/account/passwd, NSS_WRAPPER_GROUP: /etc/group}
 host_public_keys:
   description: Public host keys, each as C(TYPE BASE64).
   returned: O(state) is V(started) or V(restarted)
@@ -186,13 +186,21 @@ sshd_version:
   type: str
   sample: "9.2"
 problems:
-  description:
-    - Why it does not run, if the cause is known, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
-    - Each C(id) is described in L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md).
+  description: Why it does not run, if the cause is known.
   returned: failure
   type: list
   elements: dict
   version_added: 0.2.0
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
   sample:
     - id: sshd-port-taken
       severity: error

@@ -44,12 +44,20 @@ lines:
   sample: ["Connection from 10.0.0.11 port 51844 on 10.0.0.12 port 48231", "User root not allowed because account is locked"]
 problems:
   description:
-    - Why the last connection was refused, each with C(id), C(severity), C(host), C(cause), C(cure) and C(evidence).
-    - Empty if it was not refused, if the log does not show why, or if there is no log.
-    - Each C(id) is described in L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md).
+    - Why the last connection was refused. Empty if it was not refused, if the log does not show why, or if there is no log.
   returned: success
   type: list
   elements: dict
+  contains:
+    id:
+      description: The cause, as L(troubleshooting,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/troubleshooting.md) describes it.
+      type: str
+      sample: connect-refused
+    severity: {description: V(error) or V(warning)., type: str, sample: error}
+    host: {description: The host or pod that has the problem; V(null) if no single one has it., type: str, sample: gpu-2}
+    cause: {description: What is wrong., type: str, sample: Nothing listens on 10.0.0.12 port 22.}
+    cure: {description: What to do., type: str, sample: Start sshd there.}
+    evidence: {description: The output or value that shows it; may be empty., type: str, sample: Connection refused}
   sample:
     - id: account-locked
       severity: error

@@ -51,13 +51,13 @@ names:
   returned: success
   type: list
   elements: str
-  sample: []
+  sample: [trainer-0, trainer-1]
 objects:
   description: The objects to make.
   returned: success
   type: list
   elements: dict
-  sample: []
+  sample: [{kind: StatefulSet, metadata: {name: gpufabric-default}}]
 needs:
   description: The permissions that this needs, each as API group, resource and verbs.
   returned: success

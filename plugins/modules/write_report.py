@@ -49,12 +49,12 @@ options:
     type: str
     default: default
   sweep:
-    description: What P(gpufabric.nccl.sweep_results#filter) returns. By default what it returns for the O(results) that are points of a sweep.
+    description: The analysis of a sweep, as P(gpufabric.nccl.sweep_results#filter) returns it. By default that of the O(results) that are points of a sweep.
     type: dict
     default: {}
   isolation:
     description:
-      - What a search for bad machines found.
+      - The findings of a search for bad machines.
       - C(pairs) is a list of two hosts, C(a) and C(b), and their C(busbw) in GB/s, which is V(null) if the pair failed. C(nodes) is a list
         of C(node), C(verdict), C(where) and C(evidence). C(limit) is a pattern of hosts.
     type: dict
@@ -66,6 +66,10 @@ options:
       - An entry with C(tool), C(type), C(redop), C(ranks), C(hosts) or C(setting) is drawn only if these match the results.
     type: dict
     default: {}
+requirements:
+  - matplotlib >= 3.6.3 for V(html), on the controller
+  - junitparser >= 2.8.0 for V(junit), on the controller
+  - prometheus-client >= 0.16.0 for V(openmetrics), on the controller
 seealso:
   - module: gpufabric.nccl.nccl_result
   - plugin: gpufabric.nccl.sweep_results
@@ -94,12 +98,16 @@ counts:
   type: dict
   sample: {pass: 3}
 worst:
-  description:
-    - The result to look at first. It has C(test), its number from 1, C(name), C(point) (of a sweep), C(verdict), C(host) and
-      C(why).
-    - V(null) if all passed.
+  description: The result to look at first; V(null) if all passed.
   returned: success
   type: dict
+  contains:
+    test: {description: "Its number, from 1.", type: int, sample: 2}
+    name: {description: Its name., type: str, sample: all_gather}
+    point: {description: Its point in a sweep; V(null) if there is no sweep., type: str, sample: all_gather-8-64K-1c4a5e0b9d21-2}
+    verdict: {description: Its verdict., type: str, sample: fail}
+    host: {description: The host that is to blame; V(null) if that is unknown., type: str, sample: gpu-2}
+    why: {description: Why it has the verdict., type: str, sample: The collective delivered wrong values.}
 paths:
   description: The file of each format that was written or was already up to date.
   returned: success

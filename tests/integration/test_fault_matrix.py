@@ -157,8 +157,8 @@ def test_the_page_counts_a_fault_once_and_sets_symptoms_and_stand_ins_apart():
             {"bed": LOCAL_NODES, "test": "test_a", "what": "healthy", "told_by": "diagnose", "expected": ""},
         ]
     )
-    assert "5 faults are told by their cause, 2 causes in all. Of 1 more only a symptom is told." in text
-    assert "1 of the faults are made with two versions of Open MPI, and count once." in text
+    assert "The collection reports the cause of 5 faults, 2 causes in all. Of 1 more it reports only a symptom." in text
+    assert "The tests make 1 of the faults with two versions of Open MPI; these count once." in text
     causes, symptoms, stand_ins = text.partition("| :--- | :--- | :--- | :--- | :--- |")[2].split("\n\n")[:5:2]
     assert causes.strip().splitlines() == [
         "| full | a worker | mpi_run, Open MPI 4.1 and 5.0 | `disk-full` | g3 |",

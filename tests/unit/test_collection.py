@@ -12,6 +12,7 @@ import re
 import jinja2
 import pytest
 import yaml
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import log_path
 from packaging.specifiers import SpecifierSet
@@ -95,6 +96,11 @@ def test_no_fact_is_made_of_hostvars_by_an_expression():
     assert [(str(path), fact) for path, fact in facts if "hostvars" in str(fact)] == []
 
 
+def documentation_of(module, part="DOCUMENTATION"):
+    text = (ROOT / "plugins/modules" / f"{module}.py").read_text()
+    return yaml.safe_load(re.search(rf'^{part} = r"""(.*?)"""', text, re.M | re.S).group(1)) or {}
+
+
 def takes_variables(options):
     """Whether one of a module's options takes environment variables with their values."""
     return any(
@@ -108,7 +114,7 @@ def test_values_of_variables_are_not_in_the_log_of_the_node():
     found = set()
     for path in (ROOT / "plugins/modules").glob("*.py"):
         text = path.read_text()
-        documentation = yaml.safe_load(re.search(r'^DOCUMENTATION = r"""(.*?)^"""', text, re.M | re.S).group(1))
+        documentation = documentation_of(path.stem)
         # Actions of that name run on the controller, and write no log.
         if takes_variables(documentation.get("options", {})) and re.search(r"^    module = ", text, re.M):
             found.add(path.stem)
@@ -134,6 +140,16 @@ def test_all_that_is_installed_is_locked_by_hash():
         for entry in locked
         if not re.match(r"[A-Za-z0-9_.-]+==\S+( ; .*)? \\\n +--hash=sha256:[0-9a-f]{64}\b", entry)
     ] == []
+
+
+def test_libraries_are_among_the_requirements_of_the_modules_that_need_them():
+    places = [*ROOT.glob("plugins/modules/*.py"), ROOT / "plugins/doc_fragments/cluster.py"]
+    lists = re.findall(r"^requirements:\n((?:  - .*\n)+)", "\n".join(path.read_text() for path in places), re.M)
+    named = {
+        library + version for text in lists for library, version in re.findall(r"([a-z-]+) >= ([0-9.]*[0-9])", text)
+    }
+    needed = (ROOT / "meta/ee-requirements.txt").read_text().replace(">=", "").split()
+    assert named == set(needed)
 
 
 def test_requirements_have_lower_bounds_only():
@@ -170,12 +186,92 @@ def test_roles_are_for_the_releases_that_the_collection_is_for(path):
     assert read_yaml("meta/runtime.yml")["requires_ansible"].split(",")[0] == f">={least}"
 
 
+def entry_points():
+    """Role, name and content of each entry point of all roles."""
+    for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
+        for name, content in yaml.safe_load(path.read_text())["argument_specs"].items():
+            yield path.parts[-3], name, content
+
+
+def test_a_variable_is_described_by_the_same_words_in_all_roles():
+    """What is different in a role, such as the default, stands in further paragraphs. A role may also refer to the variable's own role."""
+    first = {}
+    for role, entry_point, content in entry_points():
+        for name, option in content.get("options", {}).items():
+            description = option["description"]
+            paragraph = description if isinstance(description, str) else description[0]
+            if not re.fullmatch(rf"As O\(gpufabric\.nccl\.(?!{role}#)\w+#role:main:{name}\)\.", paragraph):
+                first.setdefault(name, {}).setdefault(paragraph, []).append(f"{role}.{entry_point}")
+    assert len(first) > 100
+    assert {name: places for name, places in first.items() if len(places) > 1} == {}
+
+
+#: The options of modules that variables of roles are handed to.
+HANDED_ON = {
+    "preflight_expect": ("mpi_preflight", "expect"),
+    "report_assertions": ("nccl_result", "assertions"),
+    "report_thresholds": ("nccl_result", "thresholds"),
+}
+
+
+@pytest.mark.parametrize("variable", sorted(HANDED_ON))
+def test_a_variable_has_the_keys_of_the_option_that_it_is_handed_to(variable):
+    def kinds(keys):
+        facts = ("type", "elements", "default", "required")
+        return {key: {fact: value[fact] for fact in facts if fact in value} for key, value in keys.items()}
+
+    module, option = HANDED_ON[variable]
+    keys = kinds(documentation_of(module)["options"][option]["suboptions"])
+    found = [
+        content["options"][variable]["options"] for *_, content in entry_points() if variable in content["options"]
+    ]
+    assert found and all(kinds(options) == keys for options in found)
+
+
 def test_a_variable_has_the_same_default_in_all_roles():
     defaults = {}
     for path in sorted(ROOT.glob("roles/*/defaults/main.yml")):
         for name, value in yaml.safe_load(path.read_text()).items():
             defaults.setdefault(name, []).append(value)
     assert {name: values for name, values in defaults.items() if any(value != values[0] for value in values)} == {}
+
+
+def return_values(path):
+    """The values that a module or filter returns, and all that they contain: names from the top, and content."""
+    todo = [((name,), value) for name, value in returned_by(path).items()]
+    for names, value in todo:
+        todo += [((*names, name), content) for name, content in value.get("contains", {}).items()]
+    return todo
+
+
+def returned_by(path):
+    return (
+        yaml.safe_load(path.read_text())["RETURN"] if path.suffix == ".yml" else documentation_of(path.stem, "RETURN")
+    )
+
+
+PLUGINS = sorted([*ROOT.glob("plugins/modules/*.py"), *ROOT.glob("plugins/filter/*.yml")])
+
+
+@pytest.mark.parametrize("path", PLUGINS, ids=lambda path: path.stem)
+def test_return_values_have_samples(path):
+    values = return_values(path)
+    without = [names for names, value in values if "contains" not in value and value.get("sample", "") in ([], {}, "")]
+    assert without == []
+
+
+def test_problems_are_described_by_the_same_words_everywhere():
+    """Fragments of documentation cannot have return values."""
+    found = {
+        (path.stem, *names): value["contains"]
+        for path in PLUGINS
+        for names, value in return_values(path)
+        if "cure" in value.get("contains", {}) or (names[-1] == "problems" and value.get("elements") == "dict")
+    }
+    assert len(found) > 10
+    first = next(iter(found.values()))
+    assert set(first) == set(ProblemDict.__annotations__)
+    assert {names: keys for names, keys in found.items() if keys != first} == {}
 
 
 #: What the roles worker_pods and mpijob do differently, by the end of the variable's name.

@@ -16,7 +16,8 @@ import yaml
 
 ROOT = pathlib.Path(__file__).parents[2]
 GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
-PAGES = [*GUIDES, ROOT / "containers/worker/README.md", ROOT / "tests/testbed/README.md"]
+ROLE_PAGES = sorted(ROOT.glob("roles/*/README.md"))
+PAGES = [*GUIDES, ROOT / "containers/worker/README.md", ROOT / "tests/testbed/README.md", *ROLE_PAGES]
 EXAMPLES = sorted(ROOT.glob("docs/examples/*.yml"))
 #: What the name of a variable begins with.
 PREFIXES = (
@@ -185,6 +186,15 @@ def test_links_of_the_readme_work_on_galaxy():
     text = (ROOT / "README.md").read_text()
     assert [link for link in LINK.findall(text) if "://" not in link] == []
     assert set(re.findall(r"\]\[([^\]]+)\]", text)) == set(re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("role", sorted(ROLES))
+def test_each_role_has_a_page_for_galaxy(role):
+    text = (ROOT / "roles" / role / "README.md").read_text()
+    specs = yaml.safe_load((ROOT / "roles" / role / "meta/argument_specs.yml").read_text())["argument_specs"]
+    assert text.startswith(f"# The role gpufabric.nccl.{role}\n\n{specs['main']['short_description']}. ")
+    assert set(ANSIBLE_DOC.findall(text)) == {("role", role)}
+    assert [link for link in LINK.findall(text) if not link.startswith(REPOSITORY)] == []
 
 
 def test_links_of_the_documentation_of_plugins_lead_somewhere():

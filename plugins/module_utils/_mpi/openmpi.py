@@ -88,7 +88,7 @@ SETTINGS = (
         "control network of the daemons",
         "OMPI_MCA_oob_tcp_if_include={control}",
         "PRTE_MCA_prte_if_include={control}",
-        "Without it they try all networks, and hang where one leads nowhere.",
+        "Without it they try all networks, and hang if one leads nowhere.",
     ),
     Setting(
         "control network of the ranks",
@@ -112,13 +112,13 @@ SETTINGS = (
         "explanations",
         "--mca mpi_abort_delay 1",
         "--mca mpi_abort_delay 1",
-        "A rank that gives up waits a second, in which mpirun prints what it said; else that is lost at times.",
+        "A rank that gives up waits a second, so that mpirun can print its last lines.",
     ),
     Setting(
         "parameter files",
         "--mca mca_base_param_files {no_files}",
         "",
-        "Only where one of them contradicts the run. Open MPI 5 reads them in any case.",
+        "Only if one of them contradicts the run. Open MPI 5 always reads them.",
     ),
     Setting("libraries", "LD_LIBRARY_PATH={libraries}", "LD_LIBRARY_PATH={libraries}", "Open MPI's own come first."),
     Setting(

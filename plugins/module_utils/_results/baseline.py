@@ -364,7 +364,7 @@ def _markdown(result: t.Mapping[str, t.Any]) -> str:
     parts += ["## All measurements", markdown_table(header, map(_cells, result["rows"]), left)]
     parts.append(
         "Times are medians over the runs. The change is that of the speed at the same size. The noise is how much the medians"
-        f" of as many runs of the same thing differ: {NOISE_FACTOR:g} standard deviations, told from the runs' median absolute"
+        f" of as many runs of the same thing differ: {NOISE_FACTOR:g} standard deviations, estimated from the runs' median absolute"
         f" deviation at that size and at those near it, and at least {FLOOR_PERCENT:g} %."
     )
     return "\n\n".join(parts) + "\n"

@@ -147,7 +147,7 @@ def sweep_results(
         "missing": missing,
         "remaining": estimate(points, {name: value for name, value in durations.items() if value is not None}),
         "noise": (
-            f"a gain is beyond the noise where it exceeds {NOISE_FACTOR} times the coefficient of variation of the"
+            f"a gain is beyond the noise if it exceeds {NOISE_FACTOR} times the coefficient of variation of the"
             f" repeats, the largest of the default's, the setting's and that of all settings together, with"
             f" {LEAST_REPEATS} repeats or more of both"
         ),

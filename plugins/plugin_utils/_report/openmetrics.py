@@ -77,10 +77,10 @@ class _Collector:
     def _checks(self) -> t.Iterator[t.Any]:
         labels = (*_TEST_LABELS, "rule")
         kept = _gauge(
-            "rule_kept", "1 where the test keeps the rule, 0 where not; absent where it was not told.", labels
+            "rule_kept", "1 if the test keeps the rule, 0 if not; absent if that is unknown.", labels
         )
         margin = _gauge(
-            "rule_margin", "How much better than the limit the value is; worse where negative.", labels, "ratio"
+            "rule_margin", "How much better than the limit the value is; worse if negative.", labels, "ratio"
         )
         for test in self._report.tests:
             for check in test.checks:
@@ -95,7 +95,7 @@ class _Collector:
         algbw = _gauge("algbw", "Algorithm bandwidth.", _LABELS, "bytes_per_second")
         time = _gauge("time", "Time of one operation.", _LABELS, "seconds")
         wrong = _gauge(
-            "wrong_values", "Values that differ from the expected; absent where they were not checked.", _LABELS
+            "wrong_values", "Values that differ from the expected; absent if they were not checked.", _LABELS
         )
         for test in self._report.tests:
             for item in test.measurements:

@@ -35,9 +35,9 @@ collective  sizes              factor     level  over     median %  mean %  pair
 all_reduce  1 KiB to 64 KiB    NCCL_ALGO  Ring   not set     +50.0   +50.0      1
 all_reduce  256 KiB to 16 MiB  NCCL_ALGO  Ring   not set     +50.0   +50.0      1
 
-A gain is beyond the noise where it exceeds 2.5 times the coefficient of variation of the repeats,
-the largest of the default's, the setting's and that of all settings together, with 3 repeats or
-more of both.
+A gain is beyond the noise if it exceeds 2.5 times the coefficient of variation of the repeats, the
+largest of the default's, the setting's and that of all settings together, with 3 repeats or more of
+both.
 
 For all jobs, 50.0 % faster on average, in the environment or /etc/nccl.conf (NCCL_* only):
   NCCL_ALGO=Ring
