@@ -179,7 +179,7 @@ def test_a_variable_has_the_same_default_in_all_roles():
 
 
 #: What the roles worker_pods and mpijob do differently, by the end of the variable's name.
-OWN_TO_PODS = {"command", "env", "gpus", "image", "keep", "python_interpreter", "replicas", "timeout"}
+OWN_TO_PODS = {"command", "env", "gpus", "image", "keep", "pod_spec", "python_interpreter", "replicas", "timeout"}
 
 
 def test_a_variable_of_pods_means_the_same_in_both_roles():

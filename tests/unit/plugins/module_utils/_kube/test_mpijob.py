@@ -305,6 +305,18 @@ def test_more_of_the_pods_is_merged():
     assert {"gpufabric-files", "data"} <= {volume["name"] for volume in spec["volumes"]}
 
 
+def test_a_container_of_the_pod_spec_is_in_the_pods_of_its_name():
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    own = {name: {"name": name, "volumeMounts": mounts} for name in ("worker", "launcher")}
+    for role, name, other in (("Worker", "worker", "launcher"), ("Launcher", "launcher", "worker")):
+        containers = template(role, pod_spec={"containers": [own[name], {"name": "sidecar"}]})["spec"]["containers"]
+        assert [item["name"] for item in containers] == [name, "sidecar"]
+        assert mounts[0] in containers[0]["volumeMounts"] and containers[0]["image"] == "nccl"
+        # The API takes no container without an image.
+        (alone,) = template(role, pod_spec={"containers": [own[other]]})["spec"]["containers"]
+        assert alone["name"] == name and mounts[0] not in alone["volumeMounts"]
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
