@@ -87,7 +87,7 @@ node:
       type: dict
       sample: {interface: net1, address: 192.168.0.11, subnet: 192.168.0.0/24}
     gpus:
-      description: C(vendor) (V(nvidia), V(amd) or V(none)), C(count) and C(names).
+      description: C(vendor) (V(nvidia), V(amd) or V(none)), C(count) and C(names), of AMD's GPUs the architecture, such as V(gfx942).
       type: dict
       sample: {vendor: nvidia, count: 8, names: [NVIDIA H100 80GB HBM3]}
     mpi:

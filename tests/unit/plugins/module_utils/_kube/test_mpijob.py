@@ -215,6 +215,7 @@ def test_the_launcher_says_what_the_articles_call_by_these_names():
     assert variables["MPI_HOSTFILE"] == "/etc/mpi/hostfile"
     assert (variables["MPI_DNS_WAIT_SECONDS"], variables["MPI_DNS_WAIT_INTERVAL"]) == ("90", "3")
     assert variables["REWRITE_MPI_HOSTFILE_FQDN"] == "true"
+    assert environment("Launcher")["MPI_DNS_WAIT_SECONDS"] == "120"
 
 
 def test_options_of_mpirun_have_two_dashes_and_come_before_the_programs():
