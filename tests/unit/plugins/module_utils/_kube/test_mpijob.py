@@ -511,6 +511,24 @@ def test_results_of_a_job_that_did_it():
     assert document["points"]["duration_s"] == 4.0
 
 
+def test_a_process_for_all_gpus_of_a_worker_has_as_many_ranks():
+    each = {"slots": None, "gpus": 2, "benchmark": {"gpus_per_rank": 2}}
+    line = (
+        "#  Rank  {rank} Group  0 Pid    100 on gpufabric-n-worker-{worker} device  {device} [0000:07:00] NVIDIA H100\n"
+    )
+    listed = [line.format(rank=rank, worker=rank // 2, device=rank % 2) for rank in range(4)]
+    lines = [text for text in TABLE.splitlines(keepends=True) if "  Rank  " not in text]
+    begin = next(number for number, text in enumerate(lines) if "Using devices" in text) + 1
+
+    def document(ranks):
+        table = "".join([*lines[:begin], *listed[:ranks], *lines[begin:]]).replace("nGpus 1", "nGpus 2")
+        text = log(f"{MARK}begin all_reduce", table, f"{MARK}end all_reduce 0 4")
+        return job_results(plan(**each), observed("Succeeded", pods=WORKERS, launcher_log=text))[0]
+
+    assert (document(4)["verdict"], document(4)["problems"]) == ("pass", [])
+    assert "ranks-differ" in {problem["id"] for problem in document(3)["problems"]}
+
+
 def test_hosts_that_took_no_part_are_an_error():
     text = log(f"{MARK}begin all_reduce", TABLE.replace("worker-1", "worker-0"), f"{MARK}end all_reduce 0 4")
     (document,) = results(observed("Succeeded", pods=WORKERS, launcher_log=text))
