@@ -100,6 +100,8 @@ def test_the_job_is_what_the_operator_takes():
     launcher, worker = spec["mpiReplicaSpecs"]["Launcher"], spec["mpiReplicaSpecs"]["Worker"]
     assert (launcher["replicas"], worker["replicas"]) == (1, 4)
     for replica in (launcher, worker):
+        # A pod that is made again would have another address and other keys.
+        assert replica["restartPolicy"] == "Never"
         pod = replica["template"]
         assert pod["metadata"]["labels"] == job["metadata"]["labels"]
         assert pod["spec"]["automountServiceAccountToken"] is False
@@ -216,6 +218,15 @@ def test_the_launcher_says_what_the_articles_call_by_these_names():
     assert (variables["MPI_DNS_WAIT_SECONDS"], variables["MPI_DNS_WAIT_INTERVAL"]) == ("90", "3")
     assert variables["REWRITE_MPI_HOSTFILE_FQDN"] == "true"
     assert environment("Launcher")["MPI_DNS_WAIT_SECONDS"] == "120"
+
+
+def test_keys_and_times_are_where_the_job_says():
+    changes = {"ssh_auth_mount_path": "/keys", "dns_timeout": 90, "benchmark": {"timeout": 77}}
+    assert job_of(**changes)["spec"]["sshAuthMountPath"] == "/keys"
+    launcher, worker = environment("Launcher", **changes), environment("Worker", **changes)
+    assert launcher["GPUFABRIC_SSH_AUTH"] == worker["GPUFABRIC_SSH_AUTH"] == worker["SSH_AUTH_DIR"] == "/keys"
+    assert (launcher["GPUFABRIC_SSH_WAIT_SECONDS"], launcher["GPUFABRIC_POINT_TIMEOUT"]) == ("90", "77")
+    assert job_of(timeout=60)["spec"]["runPolicy"]["activeDeadlineSeconds"] > 60
 
 
 def test_options_of_mpirun_have_two_dashes_and_come_before_the_programs():
