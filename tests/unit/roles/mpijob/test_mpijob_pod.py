@@ -125,6 +125,34 @@ def test_variables_that_match_are_handed_to_the_ranks_of_all_workers(call):
 
 
 @pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        ("w-1.j.gpu.svc w-0", "2 hosts take part: w-0 w-1.j.gpu.svc"),
+        # As Open MPI 5 does without its hostfile.
+        ("launcher launcher", "failed hosts 1 of 2 took part: launcher; missing: w-0 w-1"),
+        ("w-1.j.gpu.svc w-1.j.gpu.svc", "failed hosts 1 of 2 took part: w-1.j.gpu.svc; missing: w-0"),
+    ],
+)
+def test_all_workers_take_part_or_are_named(call, tmp_path, printed, told):
+    mpirun = tmp_path / "mpirun"
+    mpirun.write_text(f"#!/bin/bash\nprintf '%s\\n' {printed}\n")
+    mpirun.chmod(0o755)
+    body = f"names=(w-0.j.gpu.svc w-1.j.gpu.svc) mpirun={mpirun} prefix={tmp_path} options=(); prove_hosts"
+    assert call(body).splitlines()[-1] == f"gpufabric-mpijob: {told}"
+
+
+@pytest.mark.parametrize(("pinned", "strict"), [("true", "yes"), ("false", "accept-new")])
+def test_the_host_key_of_a_worker_is_the_jobs_own_key_where_its_sshd_is_the_roles(call, tmp_path, pinned, strict):
+    (tmp_path / "id_rsa.pub").write_text("ssh-rsa AAAA comment\n")
+    (tmp_path / "ssh_config").write_text("    BatchMode yes\n")
+    body = f"auth={tmp_path} files={tmp_path}; write_ssh_config; cat $run/ssh/config; cat $run/ssh/known_hosts 2>&1"
+    printed = call(body, GPUFABRIC_PINNED=pinned, GPUFABRIC_SSH_PORT="2222")
+    assert f"    StrictHostKeyChecking {strict}\n" in printed
+    assert "    BatchMode yes\n    Port 2222\n" in printed and f"    IdentityFile {tmp_path}/ssh/id_rsa\n" in printed
+    assert ("\n* ssh-rsa AAAA\n" in printed) is (pinned == "true")
+
+
+@pytest.mark.parametrize(
     ("effective", "missing"),
     [
         ("000001ffffffffff", ""),
