@@ -56,7 +56,9 @@ class ActionModule(PlanAction):
             return _isolation.check(arguments["infos"], settings)
         if step == "begin":
             found = {"info": arguments["infos"], "peers": arguments["peers"], "lost": arguments["lost"]}
-            return _isolation.search(found, settings, arguments["earlier"])
+            begun = _isolation.search(found, settings, arguments["earlier"])
+            mca = {**begun["launch"].get("mca", {}), **(own["mca"] or {})}
+            return {**begun, "launch": {**begun["launch"], "mca": mca, "forward_env": own["forward_env"]}}
         if step == "observe":
             return _isolation.observed(search, arguments["runs"])
         if step == "report":

@@ -250,8 +250,9 @@ def test_a_search_with_settings_of_its_own(trio, tmp_path):
         "isolate_check": False,
         "isolate_extra_args": ["-z", "1"],
         "isolate_env": {"PYTHONPATH": "/opt/spy", "NCCL_ALGO": "Ring"},
-        "isolate_forward_env": ["TEST_*", "PATH"],
-        "isolate_mca": {"btl_tcp_links": "2"},
+        # As -e NAME=VALUE and surveys give them.
+        "isolate_forward_env": "TEST_*,PATH",
+        "isolate_mca": "btl_tcp_links=2",
         "report_dir": str(tmp_path),
     }
     played = trio.playbook("gpufabric.nccl.isolate", **variables)

@@ -53,6 +53,13 @@ def test_every_node_reaches_every_other(nodes, mesh):
         assert nodes.shell(node, command).stdout.split() == nodes.names
 
 
+def test_every_node_has_keys_of_its_own(nodes, mesh):
+    directory = CONFIG.partition("/ssh/")[0]
+    public = f"cat {directory}/ssh/id_ed25519.pub {directory}/sshd/ssh_host_ed25519_key.pub"
+    keys = {line.split()[1] for node in nodes.names for line in nodes.shell(node, public).stdout.splitlines()}
+    assert len(keys) == 2 * len(nodes.names)
+
+
 def test_check_mode_predicts_and_a_second_run_changes_nothing(nodes, mesh):
     for node in nodes.names:
         run = predicted(mesh, node)

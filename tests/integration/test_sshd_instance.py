@@ -186,6 +186,26 @@ def test_a_killed_listener_is_repaired(nodes):
     assert presented(first["address"], first["port"]) == ""
 
 
+def test_host_keys_of_several_types_are_presented_and_pinned(nodes):
+    before = nodes.state("g1")
+    kinds = {"rsa": "ssh-rsa", "ecdsa": "ecdsa-sha2-nistp256", "ed25519": "ssh-ed25519"}
+    try:
+        (found,) = nodes.modules([sshd("types", host_key_types=list(kinds))])
+        assert [key.split()[0] for key in found["host_public_keys"]] == list(kinds.values())
+        address, port = found["address"], str(found["port"])
+        scan = subprocess.run(
+            ["ssh-keyscan", "-t", ",".join(kinds), "-p", port, address], capture_output=True, text=True, check=False
+        )
+        lines = [line.split() for line in scan.stdout.splitlines() if not line.startswith("#")]
+        assert sorted(" ".join(words[1:]) for words in lines) == sorted(found["host_public_keys"])
+        (ssh,) = ssh_to_itself(nodes, found)
+        for algorithm in ("rsa-sha2-512", "ecdsa-sha2-nistp256", "ssh-ed25519"):
+            assert nodes.shell("g1", f"{ssh} -o HostKeyAlgorithms={algorithm} hostname").stdout == "g1\n"
+    finally:
+        nodes.modules([(name, {"run_id": "types", "state": "absent"}) for name in ("ssh_mesh", "sshd_instance")])
+    assert nodes.state("g1") == before
+
+
 def raw(command):
     """A call that runs a shell command on the node, over the connection that Ansible has with it."""
     return "ansible.builtin.raw", command

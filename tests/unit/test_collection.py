@@ -275,7 +275,7 @@ def test_problems_are_described_by_the_same_words_everywhere():
 
 
 #: What the roles worker_pods and mpijob do differently, by the end of the variable's name.
-OWN_TO_PODS = {"command", "env", "gpus", "image", "keep", "python_interpreter", "replicas", "timeout"}
+OWN_TO_PODS = {"command", "env", "gpus", "image", "keep", "pod_spec", "python_interpreter", "replicas", "timeout"}
 
 
 def test_a_variable_of_pods_means_the_same_in_both_roles():

@@ -17,7 +17,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry im
 )
 
 _SAME_MPI = "Install the same Open MPI in the same place on all hosts, and set gpufabric_mpi_prefix to it."
-_FIREWALL = "Let the workers connect to the launcher on all ports above 1023, or set gpufabric_control_interface."
+_FIREWALL = (
+    "Let the workers connect to the launcher on all ports above 1023, in firewalls and network policies, or set"
+    " gpufabric_control_interface."
+)
 #: Open MPI 4 names no signal where the rank had not called MPI_Init: what it returns is 128 and the signal.
 _A_RANK = r"process(?:es)? returned a non-zero exit code"
 #: What mpirun says of the rank that ended first, where a program handed on that another was ended by a signal.

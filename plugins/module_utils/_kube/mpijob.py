@@ -256,7 +256,16 @@ def _template(
     ]
     # The operator sets the subdomain too, to the name of its Service, which is the job's or the job's with -worker.
     spec = {"subdomain": name, "enableServiceLinks": False}
+    settings = {**settings, "pod_spec": _pod_spec_of(container["name"], settings["pod_spec"])}
     return make_template(run_id, settings, container, volumes, spec, works=works)
+
+
+def _pod_spec_of(container: str, pod_spec: Object) -> Object:
+    """The user's fields for the pods of a container, without the container of the other pods."""
+    if not isinstance(pod_spec.get("containers"), list):
+        return pod_spec
+    others = {"launcher", "worker"} - {container}
+    return {**pod_spec, "containers": [item for item in pod_spec["containers"] if item.get("name") not in others]}
 
 
 def _launcher_container(backend: str, settings: Object, launch: Launch) -> dict[str, t.Any]:

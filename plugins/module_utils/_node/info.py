@@ -90,10 +90,16 @@ def parse_gpu_names(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def is_amd_gpu(properties: str) -> bool:
-    """Whether a node of the KFD topology is a GPU, from the text of its properties; a CPU has no SIMD units."""
-    match = re.search(r"^simd_count (\d+)$", properties, re.MULTILINE)
-    return match is not None and int(match.group(1)) > 0
+def amd_gpu_name(properties: str) -> str | None:
+    """The architecture of a node of the KFD topology, such as gfx942, from the text of its properties; None if it is no GPU.
+
+    Empty if the kernel does not say it. A CPU has no SIMD units.
+    """
+    found = dict(re.findall(r"^(simd_count|gfx_target_version) (\d+)$", properties, re.MULTILINE))
+    if not int(found.get("simd_count", 0)):
+        return None
+    version = int(found.get("gfx_target_version", 0))
+    return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}" if version else ""
 
 
 def group_interfaces(addresses: t.Iterable[InterfaceAddress]) -> dict[str, list[str]]:
@@ -218,8 +224,8 @@ def _network(
     return {"interface": interface, "address": address, "subnet": subnet}
 
 
-def read_gpus() -> Gpus:
-    """``vendor``, ``count`` and ``names`` of the node's GPUs."""
+def read_gpus(kfd: str = "/sys/class/kfd/kfd/topology/nodes") -> Gpus:
+    """``vendor``, ``count`` and ``names`` of the node's GPUs. ``kfd``: where the kernel lists those of AMD."""
     if os.path.isdir("/proc/driver/nvidia/gpus") or find_program("nvidia-smi"):
         program = find_program("nvidia-smi")
         result = run([program, "--query-gpu=name", "--format=csv,noheader"]) if program else None
@@ -227,12 +233,9 @@ def read_gpus() -> Gpus:
         count = len(names) or len(glob.glob("/proc/driver/nvidia/gpus/*"))
         if count:
             return {"vendor": "nvidia", "count": count, "names": sorted(set(names))}
-    amd = [
-        path
-        for path in glob.glob("/sys/class/kfd/kfd/topology/nodes/*/properties")
-        if is_amd_gpu(read_text(path) or "")
-    ]
-    return {"vendor": "amd" if amd else "none", "count": len(amd), "names": []}
+    found = [amd_gpu_name(read_text(path) or "") for path in glob.glob(f"{glob.escape(kfd)}/*/properties")]
+    amd = [name for name in found if name is not None]
+    return {"vendor": "amd" if amd else "none", "count": len(amd), "names": sorted({name for name in amd if name})}
 
 
 def _find_benchmarks(directory: str | None) -> Benchmarks | None:

@@ -418,6 +418,14 @@ def jobs(cluster_player: t.Any, cluster: t.Any, namespace: str, tmp_path: pathli
 
 
 SMALL_JOB = {"mpijob_ssh_port": 2222, "mpijob_replicas": 1}
+#: What a rank of a job is to have, which gets it from the launcher alone.
+OF_A_RANK = {
+    "FI_PROVIDER=a 'b'",
+    "NCCL_SOCKET_IFNAME==net1",
+    "OMPI_MCA_btl_tcp_if_include=eth0",
+    "OMPI_MCA_coll_ucc_enable=0",
+    "OMPI_MCA_coll_hcoll_enable=0",
+}
 
 
 @pytest.mark.slow
@@ -425,11 +433,21 @@ def test_a_job_that_is_deleted_while_it_runs(
     jobs: t.Any, cluster: t.Any, namespace: str, operator: t.Any, faults: t.Any
 ) -> None:
     run = jobs("deleted")
+    network = {"gpufabric_data_interface": "net1", "mpijob_env": {"FI_PROVIDER": "a 'b'"}}
+    environ = "cat $(grep -lz OMPI_COMM_WORLD_RANK /proc/[0-9]*/environ) </dev/null | tr '\\0' '\\n'"
+
+    def variables_of_ranks() -> set[str]:
+        shell = ["exec", "gpufabric-t1-worker-0", "--", "sh", "-c", environ]
+        return set(cluster.kubectl(*shell, namespace=namespace, check=False).stdout.splitlines())
+
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        playing = pool.submit(run, **SMALL_JOB, nccl_benchmark_iterations=1000000)
-        launcher = ["--selector=job-name=gpufabric-t1-launcher", "--field-selector=status.phase=Running"]
-        wait(lambda: cluster.get("pods", *launcher, namespace=namespace)["items"] != [] or playing.done(), 600)
-        cluster.kubectl("delete", "mpijob", "gpufabric-t1", "--wait=false", namespace=namespace)
+        playing = pool.submit(run, **SMALL_JOB, **network, nccl_benchmark_iterations=1000000)
+        try:
+            wait(lambda: variables_of_ranks() >= OF_A_RANK or playing.done(), 600, left=variables_of_ranks)
+        finally:
+            cluster.kubectl(
+                "delete", "mpijob", "gpufabric-t1", "--ignore-not-found", "--wait=false", namespace=namespace
+            )
         played = playing.result()
     assert played.returncode != 0, played.output
     faults.fault("job deleted while it runs", run.problems(), "mpijob-deleted", None, "mpijob", "the launcher")

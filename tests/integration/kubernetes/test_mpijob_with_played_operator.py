@@ -85,6 +85,44 @@ def test_names_that_appear_late_are_waited_for(run, cluster, namespace, mpijobs)
 
 
 @pytest.mark.slow
+def test_an_address_of_an_earlier_worker_is_given_up(run, cluster, namespace, mpijobs):
+    """At first the names of the workers have the addresses that those of an earlier job of this name had."""
+    name, workers = "gpufabric-t1", [f"gpufabric-t1-worker-{index}" for index in range(2)]
+    earlier = ["10.88.250.250", "10.88.250.251"]
+
+    def endpoints(addresses):
+        entries = [{"ip": ip, "hostname": worker} for worker, ip in zip(workers, addresses)]
+        return {"subsets": [{"addresses": entries}]}
+
+    def launcher_says():
+        which = ["--selector=training.kubeflow.org/job-role=launcher", "--tail=-1"]
+        return cluster.kubectl("logs", *which, namespace=namespace, check=False).stdout
+
+    def addresses_of_workers():
+        items = cluster.get("pods", namespace=namespace)["items"]
+        found = {pod["metadata"]["name"]: pod["status"].get("podIP") for pod in items}
+        return [found.get(worker) for worker in workers]
+
+    service = {"kind": "Service", "metadata": {"name": name}, "spec": {"clusterIP": "None"}}
+    by_hand = {"kind": "Endpoints", "metadata": {"name": name}, **endpoints(earlier)}
+    cluster.create(*({"apiVersion": "v1", **item} for item in (service, by_hand)), namespace=namespace)
+    # The operator would make a Service of the same name.
+    with PlayedOperator(cluster, namespace, service_delay=3600), concurrent.futures.ThreadPoolExecutor() as pool:
+        playing = pool.submit(run, mpijob_dns_timeout=300)
+        wait(lambda: all(f" {ip}\n" in launcher_says() for ip in earlier) or playing.done(), 600, left=launcher_says)
+        wait(lambda: all(addresses_of_workers()) or playing.done(), left=addresses_of_workers)
+        if not playing.done():
+            patch = json.dumps(endpoints(addresses_of_workers()))
+            cluster.kubectl("patch", "endpoints", name, "--type=merge", f"--patch={patch}", namespace=namespace)
+        played = playing.result()
+    assert played.returncode == 0, played.output
+    assert (run.results()[0]["verdict"], run.results()[0]["host_count"]) == ("pass", 2)
+    log = (run.directory / "launcher.log").read_text()
+    assert [f", no longer {ip}\n" in log for ip in earlier] == [True, True], log
+    run.wait_gone()
+
+
+@pytest.mark.slow
 def test_names_that_never_appear_are_named_with_what_the_launcher_saw(run, cluster, namespace, mpijobs, faults):
     with PlayedOperator(cluster, namespace, service_delay=600):
         played = run(mpijob_dns_timeout=2)
@@ -141,12 +179,14 @@ def test_program_that_fails_is_told_with_its_words(run, operator):
     assert "no-such-option" in played.output
 
 
-#: What is wrong, by the problem.
+#: What is wrong, by the words that say so.
 STARTS = {
-    "pod-image-absent": "image that is not on the node, with pull policy Never",
-    "pod-unschedulable": "GPUs that no node has",
-    "pod-crash": "program of the workers that ends",
+    "mpijob_image_pull_policy": "image that is not on the node, with pull policy Never",
+    "nvidia.com/gpu": "GPUs that no node has",
+    "cannot work": "program of the workers that ends",
+    "sshd cannot serve without SYS_CHROOT": "no capability SYS_CHROOT in the workers of a job",
 }
+NO_CHROOT = {"name": "worker", "securityContext": {"capabilities": {"drop": ["SYS_CHROOT"]}}}
 
 
 @pytest.mark.parametrize(
@@ -166,6 +206,12 @@ STARTS = {
             marks=pytest.mark.slow,
         ),
         ({"mpijob_command": ["sh", "-c", "echo cannot work >&2; exit 7"]}, "pod-crash", "cannot work"),
+        pytest.param(
+            {"mpijob_pod_spec": {"containers": [NO_CHROOT]}},
+            "pod-crash",
+            "sshd cannot serve without SYS_CHROOT",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_worker_that_never_starts_is_named_with_the_reason(
@@ -186,7 +232,7 @@ def test_worker_that_never_starts_is_named_with_the_reason(
     problem = next(problem for problem in run.problems() if problem["host"] == host)
     assert words in problem["cause"] + problem["cure"] + problem["evidence"]
     assert "timed out" not in problem["cause"]
-    faults.fault(STARTS[identity], run.problems(), identity, host, "mpijob", beside=[(identity, other)])
+    faults.fault(STARTS[words], run.problems(), identity, host, "mpijob", beside=[(identity, other)])
     run.wait_gone()
 
 

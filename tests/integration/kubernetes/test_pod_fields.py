@@ -34,6 +34,7 @@ POD_FIELDS = {
     "worker_pods_pod_spec": {"hostAliases": ALIASES},
     "worker_pods_python_interpreter": "/usr/bin/python3",
     "worker_pods_resources": {"memory": "256Mi"},
+    "worker_pods_shm_size": "128Mi",
     "worker_pods_tolerations": TOLERATIONS,
 }
 JOB_FIELDS = {
@@ -49,6 +50,7 @@ JOB_FIELDS = {
     "mpijob_pod_spec": {"hostAliases": ALIASES},
     "mpijob_python_interpreter": "/usr/bin/python3",
     "mpijob_resources": {"memory": "256Mi"},
+    "mpijob_shm_size": "128Mi",
     "mpijob_tolerations": TOLERATIONS,
 }
 
@@ -95,6 +97,8 @@ def check_worker(pod: dict[str, t.Any], resources: dict[str, str]) -> None:
     assert spec["nodeSelector"] == {"kubernetes.io/os": "linux"}
     assert spec["hostAliases"] == ALIASES
     assert TOLERATIONS[0] in spec["tolerations"]
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "128Mi"}} in spec["volumes"]
+    assert "/dev/shm" in [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "shm"]
 
 
 def test_pods_have_the_fields_that_are_set(runs, accelerators):
@@ -109,6 +113,10 @@ def test_pods_have_the_fields_that_are_set(runs, accelerators):
     for pod in pods:
         check_worker(pod, {RESOURCE: "1", "memory": "256Mi"})
         assert "sidecar" in [item["name"] for item in pod["spec"]["containers"]]
+        # Not the 64 MiB of a container; before 1.22 a kubelet gives half of the node's memory.
+        shm = ["-c", "worker", pod["metadata"]["name"], "--", "df", "-k", "--output=size", "/dev/shm"]
+        size = runs.cluster.kubectl("exec", *shm, namespace=runs.namespace).stdout.split()[-1]
+        assert int(size) >= 128 * 1024
     torn_down = runs.teardown()
     assert torn_down.returncode == 0, torn_down.output
     assert runs.ours() == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.action.benchmark_results import ActionModule as BenchmarkResults
 from ansible_collections.gpufabric.nccl.plugins.action.collect_peers import ActionModule as CollectPeers
+from ansible_collections.gpufabric.nccl.plugins.action.isolation_step import ActionModule as IsolationStep
 from ansible_collections.gpufabric.nccl.plugins.action.preflight_step import ActionModule as PreflightStep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import failure_details
 
@@ -113,6 +114,22 @@ def test_a_diagnosis_has_the_problems_of_all_steps(step):
 
 def test_a_diagnosis_without_a_launcher_is_one_too(step):
     assert step("diagnosis", hosts=["a"])["ok"]
+
+
+@pytest.mark.parametrize(
+    ("mca", "forward_env"),
+    [({"btl_tcp_links": "2"}, ["PATH", "NCCL_*"]), ("btl_tcp_links=2", "PATH,NCCL_*"), ({}, []), ("", "[]")],
+)
+def test_a_search_is_launched_with_variables_that_may_be_text(planned, mca, forward_env):
+    infos = {name: {"unreachable": True, "msg": "gone"} for name in ("g1", "g2")}
+    begun = planned(
+        IsolationStep, "isolate", {"step": "begin", "infos": infos}, isolate_mca=mca, isolate_forward_env=forward_env
+    )
+    assert begun["launch"]["mca"] == ({"btl_tcp_links": "2"} if mca else {})
+    assert begun["launch"]["forward_env"] == (["PATH", "NCCL_*"] if mca else [])
+    # A round later they are the same.
+    seen = planned(IsolationStep, "isolate", {"step": "observe", "search": begun, "runs": {}})
+    assert seen["launch"] == begun["launch"]
 
 
 PLAN = {"points": [{"name": "all_reduce", "argv": ["p"], "env": {}}], "launcher": "g1"}

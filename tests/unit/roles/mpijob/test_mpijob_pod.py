@@ -76,6 +76,97 @@ def test_names_that_are_waited_for_are_shown(call):
     assert printed[-1].startswith("gpufabric-mpijob: DNS OK late.j.gpu.svc 10.0.0.3")
 
 
+HOSTFILE = """\
+# made by the operator
+
+w-0.j.gpu.svc slots=2
+  # another
+w-1.j.gpu.svc
+other.example"""
+READ = 'hostfile={path}; read_hostfile; echo "${{names[*]}} ${{slots[*]}}"'
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "suffix"), [({}, ""), ("auto", ""), ("false", ""), ("true", ".cluster.local")], ids=str
+)
+def test_names_of_the_hostfile_are_rewritten_if_that_is_asked_for(call, tmp_path, rewrite, suffix):
+    path = tmp_path / "hostfile"
+    path.write_text(HOSTFILE)
+    environment = {"REWRITE_MPI_HOSTFILE_FQDN": rewrite} if rewrite else {}
+    printed = call(READ.format(path=path), GPUFABRIC_WORKERS="3", **environment)
+    # A name outside the cluster stays, and a worker without slots has one.
+    assert printed == f"w-0.j.gpu.svc{suffix} w-1.j.gpu.svc{suffix} other.example 2 1 1\n"
+    refused = call(READ.format(path=path), GPUFABRIC_WORKERS="4", **environment)
+    assert refused == f"gpufabric-mpijob: failed hostfile {path} lists 3 workers, 4 were asked for\n"
+
+
+@pytest.mark.parametrize(("rewrite", "found"), [("auto", True), ("false", False)])
+def test_a_short_name_that_does_not_resolve_is_tried_in_full(call, tmp_path, rewrite, found):
+    (tmp_path / "hostfile").write_text("short.j.gpu.svc slots=1\n")
+    body = f"names=(short.j.gpu.svc) hostfile={tmp_path}/hostfile; wait_for_names"
+    printed = call(body, REWRITE_MPI_HOSTFILE_FQDN=rewrite, MPI_DNS_WAIT_SECONDS="0")
+    assert ("DNS OK short.j.gpu.svc 10.0.0.4" in printed) is found
+    assert ("failed names short.j.gpu.svc" in printed) is not found
+    if not found:
+        # What the launcher sees of names.
+        assert f"--- {tmp_path}/hostfile ---\nshort.j.gpu.svc slots=1\n--- /etc/resolv.conf ---\n" in printed
+        assert "--- /etc/hosts ---\n" in printed
+
+
+def test_variables_that_match_are_handed_to_the_ranks_of_all_workers(call):
+    body = "mpirun=echo prefix=/usr options=(--bind-to none); run_mpirun 9 --np 2 all_reduce_perf -b 8"
+    variables = {"GPUFABRIC_FORWARD_ENV": "PATH NCCL_* MINE", "NCCL_DEBUG": "INFO", "NCCL_IB_HCA": "a b", "MINE": ""}
+    words = call(body, **variables, MINE_TOO="1", OTHER="1").split()
+    assert words[: words.index("-x")] == f"--prefix /usr --hostfile {words[3]} --bind-to none".split()
+    forwarded = [after for word, after in zip(words, words[1:]) if word == "-x"]
+    # By name alone: a value may be any text.
+    assert sorted(forwarded) == ["MINE", "NCCL_DEBUG", "NCCL_IB_HCA", "PATH"]
+    assert words[-5:] == ["--np", "2", "all_reduce_perf", "-b", "8"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        ("w-1.j.gpu.svc w-0", "2 hosts take part: w-0 w-1.j.gpu.svc"),
+        # As Open MPI 5 does without its hostfile.
+        ("launcher launcher", "failed hosts 1 of 2 took part: launcher; missing: w-0 w-1"),
+        ("w-1.j.gpu.svc w-1.j.gpu.svc", "failed hosts 1 of 2 took part: w-1.j.gpu.svc; missing: w-0"),
+    ],
+)
+def test_all_workers_take_part_or_are_named(call, tmp_path, printed, told):
+    mpirun = tmp_path / "mpirun"
+    mpirun.write_text(f"#!/bin/bash\nprintf '%s\\n' {printed}\n")
+    mpirun.chmod(0o755)
+    body = f"names=(w-0.j.gpu.svc w-1.j.gpu.svc) mpirun={mpirun} prefix={tmp_path} options=(); prove_hosts"
+    assert call(body).splitlines()[-1] == f"gpufabric-mpijob: {told}"
+
+
+@pytest.mark.parametrize(("pinned", "strict"), [("true", "yes"), ("false", "accept-new")])
+def test_the_host_key_of_a_worker_is_the_jobs_own_key_where_its_sshd_is_the_roles(call, tmp_path, pinned, strict):
+    (tmp_path / "id_rsa.pub").write_text("ssh-rsa AAAA comment\n")
+    (tmp_path / "ssh_config").write_text("    BatchMode yes\n")
+    body = f"auth={tmp_path} files={tmp_path}; write_ssh_config; cat $run/ssh/config; cat $run/ssh/known_hosts 2>&1"
+    printed = call(body, GPUFABRIC_PINNED=pinned, GPUFABRIC_SSH_PORT="2222")
+    assert f"    StrictHostKeyChecking {strict}\n" in printed
+    assert "    BatchMode yes\n    Port 2222\n" in printed and f"    IdentityFile {tmp_path}/ssh/id_rsa\n" in printed
+    assert ("\n* ssh-rsa AAAA\n" in printed) is (pinned == "true")
+
+
+@pytest.mark.parametrize(
+    ("effective", "missing"),
+    [
+        ("000001ffffffffff", ""),
+        # Of containerd, of CRI-O, and none.
+        ("00000000a80425fb", ""),
+        ("00000000000005fb", "SYS_CHROOT"),
+        ("0000000000000000", "SETGID SETUID SYS_CHROOT"),
+    ],
+)
+def test_what_sshd_may_not_do_is_known(call, tmp_path, effective, missing):
+    (tmp_path / "status").write_text(f"CapPrm:\t0000000000000000\nCapEff:\t{effective}\nCapBnd:\t000001ffffffffff\n")
+    assert call(f"missing_capabilities {tmp_path}/status") == missing
+
+
 def test_the_control_network_is_that_of_the_default_route(call):
     body = 'find_control_network; echo "${OMPI_MCA_btl_tcp_if_include:-} ${PRTE_MCA_prte_if_include:-}"'
     routes = pathlib.Path("/proc/net/route").read_text().splitlines()[1:]

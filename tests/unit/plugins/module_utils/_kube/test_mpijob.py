@@ -100,6 +100,8 @@ def test_the_job_is_what_the_operator_takes():
     launcher, worker = spec["mpiReplicaSpecs"]["Launcher"], spec["mpiReplicaSpecs"]["Worker"]
     assert (launcher["replicas"], worker["replicas"]) == (1, 4)
     for replica in (launcher, worker):
+        # A pod that is made again would have another address and other keys.
+        assert replica["restartPolicy"] == "Never"
         pod = replica["template"]
         assert pod["metadata"]["labels"] == job["metadata"]["labels"]
         assert pod["spec"]["automountServiceAccountToken"] is False
@@ -215,6 +217,16 @@ def test_the_launcher_says_what_the_articles_call_by_these_names():
     assert variables["MPI_HOSTFILE"] == "/etc/mpi/hostfile"
     assert (variables["MPI_DNS_WAIT_SECONDS"], variables["MPI_DNS_WAIT_INTERVAL"]) == ("90", "3")
     assert variables["REWRITE_MPI_HOSTFILE_FQDN"] == "true"
+    assert environment("Launcher")["MPI_DNS_WAIT_SECONDS"] == "120"
+
+
+def test_keys_and_times_are_where_the_job_says():
+    changes = {"ssh_auth_mount_path": "/keys", "dns_timeout": 90, "benchmark": {"timeout": 77}}
+    assert job_of(**changes)["spec"]["sshAuthMountPath"] == "/keys"
+    launcher, worker = environment("Launcher", **changes), environment("Worker", **changes)
+    assert launcher["GPUFABRIC_SSH_AUTH"] == worker["GPUFABRIC_SSH_AUTH"] == worker["SSH_AUTH_DIR"] == "/keys"
+    assert (launcher["GPUFABRIC_SSH_WAIT_SECONDS"], launcher["GPUFABRIC_POINT_TIMEOUT"]) == ("90", "77")
+    assert job_of(timeout=60)["spec"]["runPolicy"]["activeDeadlineSeconds"] > 60
 
 
 def test_options_of_mpirun_have_two_dashes_and_come_before_the_programs():
@@ -303,6 +315,18 @@ def test_more_of_the_pods_is_merged():
     spec = template("Worker", pod_spec=extra)["spec"]
     assert (spec["priorityClassName"], spec["terminationGracePeriodSeconds"]) == ("high", 9)
     assert {"gpufabric-files", "data"} <= {volume["name"] for volume in spec["volumes"]}
+
+
+def test_a_container_of_the_pod_spec_is_in_the_pods_of_its_name():
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    own = {name: {"name": name, "volumeMounts": mounts} for name in ("worker", "launcher")}
+    for role, name, other in (("Worker", "worker", "launcher"), ("Launcher", "launcher", "worker")):
+        containers = template(role, pod_spec={"containers": [own[name], {"name": "sidecar"}]})["spec"]["containers"]
+        assert [item["name"] for item in containers] == [name, "sidecar"]
+        assert mounts[0] in containers[0]["volumeMounts"] and containers[0]["image"] == "nccl"
+        # The API takes no container without an image.
+        (alone,) = template(role, pod_spec={"containers": [own[other]]})["spec"]["containers"]
+        assert alone["name"] == name and mounts[0] not in alone["volumeMounts"]
 
 
 @pytest.mark.parametrize(
@@ -496,6 +520,24 @@ def test_results_of_a_job_that_did_it():
     (document,) = results(observed("Succeeded", pods=WORKERS, launcher_log=text))
     assert (document["verdict"], document["host_count"], document["problems"]) == ("pass", 2, [])
     assert document["points"]["duration_s"] == 4.0
+
+
+def test_a_process_for_all_gpus_of_a_worker_has_as_many_ranks():
+    each = {"slots": None, "gpus": 2, "benchmark": {"gpus_per_rank": 2}}
+    line = (
+        "#  Rank  {rank} Group  0 Pid    100 on gpufabric-n-worker-{worker} device  {device} [0000:07:00] NVIDIA H100\n"
+    )
+    listed = [line.format(rank=rank, worker=rank // 2, device=rank % 2) for rank in range(4)]
+    lines = [text for text in TABLE.splitlines(keepends=True) if "  Rank  " not in text]
+    begin = next(number for number, text in enumerate(lines) if "Using devices" in text) + 1
+
+    def document(ranks):
+        table = "".join([*lines[:begin], *listed[:ranks], *lines[begin:]]).replace("nGpus 1", "nGpus 2")
+        text = log(f"{MARK}begin all_reduce", table, f"{MARK}end all_reduce 0 4")
+        return job_results(plan(**each), observed("Succeeded", pods=WORKERS, launcher_log=text))[0]
+
+    assert (document(4)["verdict"], document(4)["problems"]) == ("pass", [])
+    assert "ranks-differ" in {problem["id"] for problem in document(3)["problems"]}
 
 
 def test_hosts_that_took_no_part_are_an_error():

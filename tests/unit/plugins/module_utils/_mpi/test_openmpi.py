@@ -8,9 +8,11 @@ import pathlib
 import re
 
 import pytest
+import yaml
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
     DEAD,
+    FORWARDED_TO_RANKS,
     LEFTOVERS,
     RENAMED,
     SETTINGS,
@@ -27,7 +29,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
 )
 
 AGENT = "/usr/bin/ssh -F /run/gpufabric/default/ssh/config"
-DOCUMENT = pathlib.Path(__file__).parents[5] / "docs" / "openmpi.md"
+ROOT = pathlib.Path(__file__).parents[5]
+DOCUMENT = ROOT / "docs" / "openmpi.md"
 
 
 def launch(version="4.1.4", **changes):
@@ -205,6 +208,18 @@ def test_forwards_by_pattern_and_what_is_the_points_own():
     # Each node has its own of what differs between nodes, unless a point is run with one of its own.
     assert forwarded(["MINE"]) == ["MINE", "NCCL_DEBUG", "PATH"]
     assert forwarded(["NCCL_IB_HCA"]) == ["NCCL_DEBUG", "NCCL_IB_HCA", "PATH"]
+
+
+def test_libraries_of_gpus_and_networks_have_their_variables_on_all_hosts():
+    names = ["CUDA_X", "FI_PROVIDER", "HSA_X", "LD_LIBRARY_PATH", "NCCL_X", "PATH", "RCCL_X", "SHARP_X", "UCX_TLS"]
+    command = argv(launch(), dict.fromkeys([*names, "HOME", "MY_UCX_X", "CUDA_VISIBLE_DEVICES"], "GPU-1f"), (), ["x"])
+    assert [command[index + 1] for index, word in enumerate(command) if word == "-x"] == names
+    for role in ("nccl_benchmark", "mpijob", "isolate"):
+        defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
+        forwarded = defaults.get("nccl_benchmark_forward_env") or re.findall(
+            r"'(\S+)'", defaults["isolate_forward_env"]
+        )
+        assert tuple(forwarded) == FORWARDED_TO_RANKS, role
 
 
 def test_environment_of_the_point_wins():

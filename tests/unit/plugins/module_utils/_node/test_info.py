@@ -10,8 +10,8 @@ import os
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import (
+    amd_gpu_name,
     interfaces_in,
-    is_amd_gpu,
     parse_gpu_names,
     parse_mpirun_version,
     read_gpus,
@@ -84,7 +84,22 @@ def test_interfaces_in_refuses(subnet):
 
 def test_gpus_as_their_programs_and_the_kernel_tell():
     assert parse_gpu_names("NVIDIA H100\n NVIDIA H100 \n\n") == ["NVIDIA H100", "NVIDIA H100"]
-    assert is_amd_gpu("cpu_cores_count 0\nsimd_count 304\n") and not is_amd_gpu("cpu_cores_count 8\nsimd_count 0\n")
+    assert amd_gpu_name("cpu_cores_count 0\nsimd_count 304\n") == ""
+    assert amd_gpu_name("cpu_cores_count 8\nsimd_count 0\ngfx_target_version 0\n") is None
+    for version, name in ((90402, "gfx942"), (90010, "gfx90a"), (90008, "gfx908"), (110000, "gfx1100")):
+        assert amd_gpu_name(f"simd_count 304\ngfx_target_version {version}\n") == name
+
+
+def test_gpus_of_amd_are_those_that_the_kernel_lists(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if OWN:
+        pytest.skip("this machine has GPUs of NVIDIA")
+    for number, version in enumerate((0, 90402, 90402, 90010)):
+        path = tmp_path / "nodes" / str(number) / "properties"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"simd_count {304 if version else 0}\ngfx_target_version {version}\n", encoding="utf-8")
+    assert read_gpus(str(tmp_path / "nodes")) == {"vendor": "amd", "count": 3, "names": ["gfx90a", "gfx942"]}
+    assert read_gpus(str(tmp_path / "none")) == {"vendor": "none", "count": 0, "names": []}
 
 
 H100, L4 = "NVIDIA H100 80GB HBM3", "NVIDIA L4"
