@@ -234,10 +234,8 @@ class RunDir:
 
     def _check_way(self, existing: str) -> None:
         """Raise NodeError where another user can put something else in place of the directory, as far as it exists."""
-        trusted = {0, self.uid, *_users_without_a_number()}
-        for path in dict.fromkeys([*_way_to(existing), *_way_to(os.path.realpath(existing))]):
-            owner = _status(path).st_uid
-            if owner not in trusted and path != self.path:
+        for path, owner in foreign_on_way(existing, self.uid):
+            if path != self.path:
                 raise NodeError(
                     f"run_dir: {path}, on the way to {self.path}, belongs to uid {owner}, who can put another directory there;"
                     f" set run_dir to a path below directories of root and of {_user(self.uid)} only",
@@ -259,6 +257,15 @@ class RunDir:
                 f" (owner uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}); remove it or set run_dir",
                 has_cure=True,
             )
+
+
+def foreign_on_way(path: str, uid: int) -> t.Iterator[tuple[str, int]]:
+    """The directories on the way to a path that belong neither to root nor to a user, and their owners."""
+    trusted = {0, uid, *_users_without_a_number()}
+    for directory in dict.fromkeys([*_way_to(path), *_way_to(os.path.realpath(path))]):
+        owner = _status(directory).st_uid
+        if owner not in trusted:
+            yield directory, owner
 
 
 def _users_without_a_number() -> list[int]:

@@ -103,7 +103,11 @@ node:
       contains:
         vendor: {description: "V(nvidia), V(amd) or V(none).", type: str, sample: nvidia}
         count: {description: Number of GPUs., type: int, sample: 8}
-        names: {description: "The different names of their models, of AMD's GPUs the architecture, such as V(gfx942).", type: list, elements: str, sample: [NVIDIA H100 80GB HBM3]}
+        names:
+          description: The different names of their models, of AMD's GPUs the architecture, such as V(gfx942).
+          type: list
+          elements: str
+          sample: [NVIDIA H100 80GB HBM3]
     mpi:
       description: The MPI of the mpirun; V(null) if there is no mpirun.
       type: dict

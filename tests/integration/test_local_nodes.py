@@ -107,3 +107,22 @@ def test_bad_input_is_one_line_and_starts_nothing(role):
     (failed,) = [record["result"] for record in played.records if record["status"] == "failed"]
     assert failed["msg"] == "count: 0 is not allowed; allowed: 1 to 250"
     assert role.containers("--all") == []
+
+
+def test_files_of_others_are_left_alone(role, tmp_path):
+    """``inventory.yml`` and ``known_hosts`` are names that users give, too."""
+    theirs = tmp_path / "inventory.yml"
+    theirs.write_text("all: {}\n")
+    variables = {"local_nodes_state_dir": str(tmp_path)}
+    played = role("main", **variables)
+    assert played.returncode == 2
+    assert "has inventory.yml already, which nodes of the run" in played.output
+    assert not done(role("teardown", **variables))["changed"]
+    assert theirs.read_text() == "all: {}\n" and list(tmp_path.iterdir()) == [theirs]
+    tmp_path.chmod(0o755)
+    os.chown(tmp_path, 12345, -1)
+    assert (
+        "belongs to uid 12345, who can put another directory there"
+        in role("main", local_nodes_state_dir=str(tmp_path / "nodes")).output
+    )
+    assert role.containers("--all") == []

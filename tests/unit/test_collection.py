@@ -223,7 +223,7 @@ def test_a_variable_has_the_keys_of_the_option_that_it_is_handed_to(variable):
     module, option = HANDED_ON[variable]
     keys = kinds(documentation_of(module)["options"][option]["suboptions"])
     found = [
-        content["options"][variable]["options"] for *_, content in entry_points() if variable in content["options"]
+        content["options"][variable]["options"] for *_where, content in entry_points() if variable in content["options"]
     ]
     assert found and all(kinds(options) == keys for options in found)
 

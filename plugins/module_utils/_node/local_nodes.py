@@ -32,7 +32,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_subnet
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, foreign_on_way
 
 MAXIMUM_COUNT = 250
 CONTROL_INTERFACE = "eth0"
@@ -154,10 +154,17 @@ class Plan:
 def state_directory(run_id: str, path: str | None) -> str:
     """Where the keys and the inventory of a run are kept. Raises OptionError on a bad run id or path."""
     RunDir(run_id, None)
-    state_dir = os.path.normpath(path or f"{BASE_DIR}/{run_id}")
+    state_dir = os.path.normpath(path or _default_directory(run_id))
+    if state_dir.startswith("//"):
+        # normpath keeps two slashes at the beginning.
+        state_dir = state_dir[1:]
     if not _STATE_DIR.match(state_dir):
         raise OptionError("state_dir", path, "an absolute path of letters, digits and ._+- below /")
     return state_dir
+
+
+def _default_directory(run_id: str) -> str:
+    return f"{BASE_DIR}/{run_id}"
 
 
 def plan_nodes(settings: Settings) -> list[Node]:
@@ -458,16 +465,20 @@ class LocalNodes:
         self.state_dir = state_dir
         self.cgroups = Cgroups()
         self.podman = find_program("podman")
+        #: There while the files in a directory that the user has chosen are the run's.
+        self._mark = os.path.join(state_dir, ".gpufabric-nodes")
 
     def present(self, settings: Settings, check: bool) -> dict[str, t.Any]:
         """Have exactly the nodes of the settings. Raises OptionError, NodeError."""
         nodes = plan_nodes(settings)
+        self._check_directory()
         podman, sshd = self._programs()
         existing = self._containers(podman)
         plan = plan_changes(self._specs(settings, nodes), existing)
         files_change = self._write_files(settings, nodes, check=True)
         if not check:
             make_directory(self.state_dir)
+            write_text(self._mark, f"{self.run_id}\n")
             self._make_keys(nodes)
             self._write_files(settings, nodes, check=False)
             with self.cgroups.locked():
@@ -492,22 +503,47 @@ class LocalNodes:
         """Have no node of the run, and nothing that was kept for them. Raises NodeError."""
         existing = self._containers(self.podman) if self.podman else []
         plan = plan_changes({}, existing)
-        files = self._files()
-        directories = self._node_directories()
+        is_own = self._holds_nodes()
+        files = self._files() if is_own else []
+        directories = self._node_directories() if is_own else []
         if not check:
             with self.cgroups.locked():
                 if self.podman:
                     self._remove_containers(self.podman, plan.remove)
                 if not self.podman or not self._containers(self.podman, of_all_runs=True):
                     self.cgroups.unmount()
-            self._remove_node_files(set())
-            for path in files:
-                remove(path)
-            remove_empty_directories(os.path.join(self.state_dir, "nodes"), self.state_dir, BASE_DIR)
+            if is_own:
+                self._remove_node_files(set())
+                for path in [*files, self._mark]:
+                    remove(path)
+                remove_empty_directories(os.path.join(self.state_dir, "nodes"), self.state_dir, BASE_DIR)
         return {
             "changed": bool(existing or files or directories),
             "diff": describe(plan, existing, self.run_id),
         }
+
+    def _holds_nodes(self) -> bool:
+        """Whether what is in the state directory is the run's: no other makes anything in the default one."""
+        is_default = self.state_dir == _default_directory(self.run_id)
+        return is_default or (read_text(self._mark) or "").strip() == self.run_id
+
+    def _check_directory(self) -> None:
+        """Raise NodeError where the state directory is not safely root's and this run's own."""
+        existing = self.state_dir
+        while not os.path.lexists(existing):
+            existing = os.path.dirname(existing)
+        for path, owner in foreign_on_way(existing, 0):
+            raise NodeError(
+                f"state_dir: {path}, on the way to {self.state_dir}, belongs to uid {owner}, who can put another directory there;"
+                " set state_dir to a path below directories of root only"
+            )
+        if not self._holds_nodes():
+            there = [*self._files(), *filter(os.path.lexists, [os.path.join(self.state_dir, "nodes"), self._mark])]
+            if there:
+                raise NodeError(
+                    f"state_dir: {self.state_dir} has {', '.join(map(os.path.basename, there))} already, which nodes of the run"
+                    f" {self.run_id} did not make; set state_dir to a directory of its own"
+                )
 
     def _programs(self) -> tuple[str, str]:
         if not self.podman:

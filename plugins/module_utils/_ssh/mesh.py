@@ -357,6 +357,9 @@ def usable_identity(path: str, run_dir: RunDir) -> tuple[str, str | None]:
     """
     try:
         status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            # Reading of a pipe or a device may not end.
+            raise OSError("not a file")
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:

@@ -76,9 +76,7 @@ class _Collector:
 
     def _checks(self) -> t.Iterator[t.Any]:
         labels = (*_TEST_LABELS, "rule")
-        kept = _gauge(
-            "rule_kept", "1 if the test keeps the rule, 0 if not; absent if that is unknown.", labels
-        )
+        kept = _gauge("rule_kept", "1 if the test keeps the rule, 0 if not; absent if that is unknown.", labels)
         margin = _gauge(
             "rule_margin", "How much better than the limit the value is; worse if negative.", labels, "ratio"
         )

@@ -97,8 +97,8 @@ def test_containers_of_two_runs_never_share_a_name():
 
 def test_state_directory():
     assert state_directory("r1", None) == "/run/gpufabric-local/r1"
-    assert state_directory("r1", "/var/tmp/x/") == "/var/tmp/x"
-    for run_id, path in (("../x", None), ("r1", "relative"), ("r1", "/a b"), ("r1", "/a%b"), ("r1", "/")):
+    assert state_directory("r1", "/var/tmp/x/") == state_directory("r1", "//var/tmp/x") == "/var/tmp/x"
+    for run_id, path in (("../x", None), ("r1", "relative"), ("r1", "/a b"), ("r1", "/a%b"), ("r1", "/"), ("r1", "//")):
         with pytest.raises(OptionError):
             state_directory(run_id, path)
 

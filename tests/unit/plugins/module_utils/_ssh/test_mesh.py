@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
 
 import pytest
@@ -238,6 +239,12 @@ def test_a_key_that_ssh_would_refuse_is_copied(tmp_path, mode, copied):
     path.write_text("secret")
     path.chmod(mode)
     assert usable_identity(str(path), RUN_DIR) == ((RUN_DIR.identity, "secret") if copied else (str(path), None))
+
+
+def test_a_key_that_is_no_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OptionError, match="not a file"):
+        usable_identity(str(tmp_path / "pipe"), RUN_DIR)
 
 
 def test_a_key_is_not_shown(tmp_path):
