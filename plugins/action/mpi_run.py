@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 import typing as t
+import zlib
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
@@ -248,7 +249,7 @@ class ActionModule(ActionBase):
                 result["points"] = [
                     {**point, "output": _in_archive(point, directory, target)} for point in result["points"]
                 ]
-            except (OSError, EOFError, _LauncherLost) as error:
+            except (OSError, EOFError, zlib.error, _LauncherLost) as error:
                 result.setdefault("warnings", []).append(
                     f"the output of the run stays on {self._launcher}, in {directory}: {error}"
                 )
@@ -257,7 +258,7 @@ class ActionModule(ActionBase):
         return result
 
     def _fetch(self, source: str, target: str) -> None:
-        """Bring a compressed file here, part by part, so that no call is long. Raises OSError, EOFError and _LauncherLost."""
+        """Bring a compressed file here, part by part, so that no call is long. Raises OSError, EOFError, zlib.error and _LauncherLost."""
         os.makedirs(os.path.dirname(target), exist_ok=True)
         # For this user alone, since programs may print tokens; under no name that others could have put a link at.
         descriptor, part = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".gpufabric-")

@@ -137,7 +137,8 @@ def _only(candidates: t.Sequence[InterfaceAddress], what: str, addresses: t.Sequ
         return chosen[0].address
     raise NodeError(
         f"{what}: {'no address fits' if not chosen else 'more than one address fits'};"
-        f" name one by address, interface or subnet (roles: gpufabric_control_interface or gpufabric_control_subnet). This node has {_listing(addresses)}"
+        f" name one by address, interface or subnet (roles: gpufabric_control_interface or gpufabric_control_subnet). This node has {_listing(addresses)}."
+        " If one interface has several, set the subnet of this host to ADDRESS/32 and leave the interface unset"
     )
 
 

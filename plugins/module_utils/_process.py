@@ -127,6 +127,14 @@ def send_signal(identity: Identity, number: int) -> None:
         os.kill(pid, number)
 
 
+def is_in_this_namespace(pid: int) -> bool:
+    """Whether a process is in this PID namespace, as far as one can see: those of a container here are another node's."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return True
+
+
 #: Whether a process is meant, by its environment in the form of /proc/PID/environ.
 Selector = t.Callable[[bytes], bool]
 

@@ -234,10 +234,10 @@ class RunDir:
 
     def _check_way(self, existing: str) -> None:
         """Raise NodeError where another user can put something else in place of the directory, as far as it exists."""
-        for path, owner in foreign_on_way(existing, self.uid):
+        for path, whose in foreign_on_way(existing, self.uid):
             if path != self.path:
                 raise NodeError(
-                    f"run_dir: {path}, on the way to {self.path}, belongs to uid {owner}, who can put another directory there;"
+                    f"run_dir: {path}, on the way to {self.path}, {whose} can put another directory there;"
                     f" set run_dir to a path below directories of root and of {_user(self.uid)} only",
                     has_cure=True,
                 )
@@ -259,13 +259,24 @@ class RunDir:
             )
 
 
-def foreign_on_way(path: str, uid: int) -> t.Iterator[tuple[str, int]]:
-    """The directories on the way to a path that belong neither to root nor to a user, and their owners."""
+def foreign_on_way(path: str, uid: int) -> t.Iterator[tuple[str, str]]:
+    """The directories on the way to a path in which others than root and a user can replace what is there, and who, in words.
+
+    Everybody can do so in one that everybody may write, but for those with the sticky bit, such as /tmp. Not in a pod: volumes
+    come so there, and only the pod's users see them.
+    """
+    is_pod = "KUBERNETES_SERVICE_HOST" in os.environ
     trusted = {0, uid, *_users_without_a_number()}
     for directory in dict.fromkeys([*_way_to(path), *_way_to(os.path.realpath(path))]):
-        owner = _status(directory).st_uid
-        if owner not in trusted:
-            yield directory, owner
+        status = _status(directory)
+        if status.st_uid not in trusted:
+            yield directory, f"belongs to uid {status.st_uid}, who"
+        elif (
+            stat.S_ISDIR(status.st_mode)
+            and status.st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH
+            and not is_pod
+        ):
+            yield directory, "may be written by everybody, who"
 
 
 def _users_without_a_number() -> list[int]:

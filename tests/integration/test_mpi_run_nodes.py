@@ -234,6 +234,7 @@ def test_hosts_that_cannot_be_reached_are_named(launch):
     wait_for_the_last(launch)
 
 
+@pytest.mark.slow
 def test_a_rank_that_hangs_on_a_host_whose_sshd_is_gone_is_told(launch):
     # The ranks talk until the sshd is gone, however long it takes to start them all.
     talk = "touch /tmp/was-here; until [ -e /tmp/hush ]; do echo; sleep 1; done; sleep 600; true"

@@ -10,6 +10,7 @@ import concurrent.futures
 import json
 import uuid
 
+import pytest
 from background import kill, wait
 
 #: Ranks that go on until they are ended.
@@ -43,6 +44,7 @@ def refused(played, identity, words):
     assert {(problem["id"], problem["host"]) for problem in found} >= {(identity, "g1"), (identity, "g2")}, found
 
 
+@pytest.mark.slow
 def test_a_run_in_use_is_left_alone_until_its_play_is_over(fresh_nodes, tmp_path, told):
     nodes, me = fresh_nodes, "me@here"
     before = {node: nodes.state(node) for node in nodes.names}

@@ -246,6 +246,7 @@ def test_check_mode_predicts_and_changes_nothing(pair, tmp_path):
         assert record["result"].get("changed") == done[record["host"], record["task"]], record
 
 
+@pytest.mark.slow
 def test_local_nodes_of_a_play_that_fails_stay_and_it_says_how_to_remove_them(player, group, tmp_path):
     variables = {**group.variables, "local_nodes_count": 1, "nccl_benchmark_backend": "nccl"}
     with one_at_a_time():

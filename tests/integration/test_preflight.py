@@ -670,6 +670,7 @@ def test_the_role_stops_with_what_a_person_needs(mesh):
     assert [name for name in mesh.nodes.names if task in healthy.executions(name)] == ["g1"]
 
 
+@pytest.mark.slow
 def test_a_diagnosis_of_hosts_of_which_some_cannot_be_reached(mesh, faults, tmp_path):
     def diagnose(name: str, **variables: t.Any) -> tuple[Played, dict[str, t.Any], str]:
         played = mesh.nodes.playbook("gpufabric.nccl.diagnose", preflight_report_dir=str(tmp_path / name), **variables)

@@ -140,6 +140,7 @@ def test_one_process_for_all_gpus_of_a_node(machines, tmp_path, request, version
     assert len({rank["pid"] for rank in document["ranks"]}) == 2
 
 
+@pytest.mark.slow
 def test_values_that_are_not_checked_are_not_taken_for_right(machines, tmp_path):
     with machines.having("g2", FAULT="wrong-values"):
         unchecked = machines.benchmark(tmp_path / "unchecked", nccl_benchmark_check=False)

@@ -234,8 +234,10 @@ ENTRIES = (
         "[{path}|A configuration file of ssh or sshd] has a setting that this OpenSSH does not know[: {option}].",
         "Remove the setting, or update OpenSSH. extra_options of sshd_instance (key_exchange_sshd_options) are part"
         " of sshd's configuration.",
-        signature("Bad configuration option", r"(?P<path>\S+?):? line \d+: Bad configuration option: (?P<option>\S+)"),
-        signature("bad configuration options", r"(?P<path>\S+?): terminating, \d+ bad configuration options"),
+        signature(
+            "Bad configuration option", r"(?<!\S)(?P<path>\S+?):? line \d+: Bad configuration option: (?P<option>\S+)"
+        ),
+        signature("bad configuration options", r"(?<!\S)(?P<path>\S+?): terminating, \d+ bad configuration options"),
         signature("open user config file", r"Can't open user config file (?P<path>\S+?): (?P<option>.+)"),
         statuses=(255,),
     ),
@@ -246,7 +248,8 @@ ENTRIES = (
         " (key_exchange_key_lifetime); sshd's log on the host names the reason.",
         signature(
             "Permission denied (",
-            r"(?:(?P<user>[^\s@:]+)@)?(?P<host>[^\s@:]+): Permission denied \([\w,-]+\)",
+            # From the beginning of a word only: from each of its letters, a long one would take quadratic time.
+            r"(?<![^\s@:])(?:(?P<user>[^\s@:]+)@)?(?P<host>[^\s@:]+): Permission denied \([\w,-]+\)",
         ),
         signature("Permission denied (", r"^Permission denied \([\w,-]+\)"),
         signature("Permission denied, please try again"),

@@ -54,6 +54,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placeme
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_addresses
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 #: Seconds between two looks at what a program has printed.
@@ -237,7 +238,8 @@ class _Runner:
         command = {
             "name": job.point.name,
             "argv": job.command,
-            "env": dict(job.point.env),
+            # It goes to the controller with the output, to be shown to others.
+            "env": shown_environment(job.point.env),
             "timeout": job.point.timeout,
         }
         with open(os.path.join(os.path.dirname(output["stdout_path"]), "command.json"), "w", encoding="utf-8") as file:

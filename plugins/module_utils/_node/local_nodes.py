@@ -501,6 +501,7 @@ class LocalNodes:
 
     def absent(self, check: bool) -> dict[str, t.Any]:
         """Have no node of the run, and nothing that was kept for them. Raises NodeError."""
+        self._check_way()
         existing = self._containers(self.podman) if self.podman else []
         plan = plan_changes({}, existing)
         is_own = self._holds_nodes()
@@ -527,16 +528,20 @@ class LocalNodes:
         is_default = self.state_dir == _default_directory(self.run_id)
         return is_default or (read_text(self._mark) or "").strip() == self.run_id
 
-    def _check_directory(self) -> None:
-        """Raise NodeError where the state directory is not safely root's and this run's own."""
+    def _check_way(self) -> None:
+        """Raise NodeError where others than root can put something else in place of the state directory, as far as it exists."""
         existing = self.state_dir
         while not os.path.lexists(existing):
             existing = os.path.dirname(existing)
-        for path, owner in foreign_on_way(existing, 0):
+        for path, whose in foreign_on_way(existing, 0):
             raise NodeError(
-                f"state_dir: {path}, on the way to {self.state_dir}, belongs to uid {owner}, who can put another directory there;"
+                f"state_dir: {path}, on the way to {self.state_dir}, {whose} can put another directory there;"
                 " set state_dir to a path below directories of root only"
             )
+
+    def _check_directory(self) -> None:
+        """Raise NodeError where the state directory is not safely root's and this run's own."""
+        self._check_way()
         if not self._holds_nodes():
             there = [*self._files(), *filter(os.path.lexists, [os.path.join(self.state_dir, "nodes"), self._mark])]
             if there:
@@ -679,7 +684,8 @@ class LocalNodes:
 
     def _node_directories(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            return sorted(os.listdir(os.path.join(self.state_dir, "nodes")))
+            with os.scandir(os.path.join(self.state_dir, "nodes")) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
         return []
 
     def _files(self) -> list[str]:

@@ -369,6 +369,11 @@ def usable_identity(path: str, run_dir: RunDir) -> tuple[str, str | None]:
     return path, None
 
 
+#: The mode of authorized_keys. Files with the sticky bit are not removed when they are old (XDG Base Directory Specification,
+#: systemd-tmpfiles): in place of a directory of /tmp that was, anybody could make one with keys of his own, while sshd listens on.
+AUTHORIZED_KEYS_MODE = 0o1600
+
+
 class MeshFiles:
     """The mesh's files on this node."""
 
@@ -406,7 +411,8 @@ class MeshFiles:
                 self._write_user_config(change)
             else:
                 self.run_dir.create(os.path.dirname(change.path))
-                write_text(change.path, change.after)
+                is_authorized_keys = change.path == self.run_dir.authorized_keys
+                write_text(change.path, change.after, AUTHORIZED_KEYS_MODE if is_authorized_keys else 0o600)
         if removed:
             self._clean_up(self._user_config in removed)
 

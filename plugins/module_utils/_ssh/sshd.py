@@ -38,6 +38,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     end,
     end_started,
     identities,
+    is_in_this_namespace,
     read_processes,
     run,
     stamped,
@@ -46,6 +47,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account, shell_family
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
+    AUTHORIZED_KEYS_MODE,
     check_environment_names,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import (
@@ -70,7 +72,9 @@ EXTRA_KEYWORDS = (
     "SyslogFacility", "TCPKeepAlive", "UnusedConnectionTimeout", "UseDNS", "VersionAddendum",
 )  # fmt: skip
 _EXTRA_KEYWORDS_LOWER = frozenset(keyword.lower() for keyword in EXTRA_KEYWORDS)
-_BROKEN_ALGORITHM = re.compile(r"3des|cbc|arcfour|md5|sha1\b|umac-64|ssh-dss|ssh-rsa|rsa1024|\bnone\b", re.IGNORECASE)
+_BROKEN_ALGORITHM = re.compile(
+    r"3des|cbc|arcfour|md5|sha1\b|umac-64|ssh-dss|ssh-rsa|rsa1024|\bnone\b|[*?]", re.IGNORECASE
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +116,9 @@ class SshdSettings:
             names_algorithms = keyword.lower().endswith(("algorithms", "ciphers", "macs", "keytypes"))
             if names_algorithms and not value.startswith("-") and _BROKEN_ALGORITHM.search(value):
                 raise OptionError(
-                    f"extra_options.{keyword}", value, "algorithms without CBC, MD5, SHA-1, DSA and 64-bit MACs"
+                    f"extra_options.{keyword}",
+                    value,
+                    "algorithms by name, without CBC, MD5, SHA-1, DSA and 64-bit MACs",
                 )
 
 
@@ -233,8 +239,13 @@ def describe(config: str | None, running: bool) -> str:
     return "" if config is None else f"# {'running' if running else 'not running'}\n{config}"
 
 
-def find_listener(processes: t.Mapping[int, Process], config_path: str, uid: int) -> int | None:
-    """The pid of the sshd that listens by a configuration.
+def find_listener(
+    processes: t.Mapping[int, Process],
+    config_path: str,
+    uid: int,
+    is_own: t.Callable[[int], bool] = is_in_this_namespace,
+) -> int | None:
+    """The pid of the sshd that listens by a configuration. ``is_own``: whether a process is one of this node.
 
     By its command line, which sshd keeps in its title: a pid file may be lost, or name another program's process by now.
     A process that sshd starts for a connection has the same for a moment.
@@ -242,7 +253,10 @@ def find_listener(processes: t.Mapping[int, Process], config_path: str, uid: int
     found = {
         process.pid: process.parent
         for process in processes.values()
-        if process.uid == uid and "sshd" in process.command[0] and config_path in " ".join(process.command).split()
+        if process.uid == uid
+        and "sshd" in process.command[0]
+        and config_path in " ".join(process.command).split()
+        and is_own(process.pid)
     }
     return next((pid for pid, parent in found.items() if parent not in found), None)
 
@@ -370,7 +384,7 @@ class Sshd:
             self.account.create()
             self._make_keys(settings.host_key_types)
             if read_text(self.run_dir.authorized_keys) is None:
-                write_text(self.run_dir.authorized_keys, "")
+                write_text(self.run_dir.authorized_keys, "", AUTHORIZED_KEYS_MODE)
             self._validate(render_config(settings, self.run_dir, port or 65535, version))
             self._end_listener()
             return self._listen(settings, version, port, timeout)

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import gzip
+import shlex
 import signal
 import subprocess
+import types
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.action.mpi_run import (
@@ -92,3 +94,16 @@ def test_what_grows_too_much_is_not_kept(tmp_path):
     with pytest.raises(OSError, match="is too large"):
         fetching._fetch("/run/x/mpi/output.tar.gz", str(tmp_path / "output.tar.gz"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("broken", [b"\xff" * 50, b""], ids=["no blocks", "cut off"])
+def test_a_broken_archive_loses_no_result(tmp_path, broken):
+    fetching = action(
+        _ask=lambda command, parse: (gzip.compress(b"")[:10] + broken, False),
+        _ask_once=lambda command, parse: (None, ""),
+        _connection=types.SimpleNamespace(_shell=types.SimpleNamespace(quote=shlex.quote)),
+        _fetch_limit=1024,
+        _options={"fetch_dest": str(tmp_path)},
+    )
+    result = fetching._finish({"points": []}, "/run/x/mpi")
+    assert "the output of the run stays on g1" in result["warnings"][0] and list(tmp_path.iterdir()) == []

@@ -86,6 +86,15 @@ def test_long_text_takes_no_more_than_its_length(name):
                 READERS[name](text)
 
 
+@pytest.mark.parametrize(
+    "end", [": Permission denied (x", " line x: Bad configuration option", ": terminating, x bad configuration options"]
+)
+def test_long_words_before_what_a_pattern_looks_for(end):
+    text = f"{'a' * 4000}{end}\n" * 512
+    with limited(f"diagnose of {end!r}"):
+        READERS["diagnose"](text)
+
+
 def test_json_that_is_torn_into_short_lines_is_read_once():
     text = '{"results": [' + "\n#" * LENGTH
     with limited("parse_results"), contextlib.suppress(GpufabricError):

@@ -23,6 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     find_program,
     has_variable,
     identities,
+    is_in_this_namespace,
     parse_start,
     parse_stat,
     read_processes,
@@ -102,6 +103,7 @@ def test_stamped_passes_over_processes_of_containers(mark):
             if unshare.poll() is not None:
                 pytest.skip(f"no PID namespace can be made here: {unshare.stderr.read().decode().strip()}")
             assert stamped(read_processes(), marked(mark)) <= {unshare.pid}
+            assert is_in_this_namespace(unshare.pid) and not any(map(is_in_this_namespace, inside))
         finally:
             for pid in (*inside, unshare.pid):
                 os.kill(pid, signal.SIGKILL)

@@ -255,6 +255,25 @@ def test_a_directory_below_another_users_is_refused(victim):
 
 
 @pytest.mark.parametrize(
+    ("mode", "is_pod", "taken"),
+    [(0o777, False, False), (0o777, True, True), (0o1777, False, True), (0o775, False, True)],
+)
+def test_a_directory_below_one_that_everybody_may_write_is_refused(tmp_path, monkeypatch, mode, is_pod, taken):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    if is_pod:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    shared = tmp_path / "scratch"
+    shared.mkdir()
+    shared.chmod(mode)
+    run_dir = RunDir("default", str(shared / "run"))
+    with (
+        contextlib.nullcontext() if taken else pytest.raises(NodeError, match="scratch, .* may be written by everybody")
+    ):
+        run_dir.create(run_dir.sshd)
+    assert os.path.exists(run_dir.sshd) is taken
+
+
+@pytest.mark.parametrize(
     ("uid_map", "taken"),
     [("0 0 4294967295", False), ("1000 1000 1", True), (None, False)],
     ids=["host", "container", "no proc"],
@@ -265,7 +284,7 @@ def test_the_machines_root_has_no_number_in_a_users_container(victim, monkeypatc
         pass
     os.mkdir(base / "outside")
     os.chown(base / "outside", 65534, 65534)
-    os.chmod(base / "outside", 0o777)
+    os.chmod(base / "outside", 0o1777)
     os.seteuid(54321)
     texts = {"/proc/self/uid_map": uid_map, "/proc/sys/kernel/overflowuid": "65534\n"}
     monkeypatch.setattr(_run_dir, "read_text", lambda path: texts[path] if path in texts else read_text(path))

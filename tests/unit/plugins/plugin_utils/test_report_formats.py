@@ -233,6 +233,17 @@ def test_what_a_search_found_is_of_the_published_schema():
     rendered(make_report(parsed(), isolation=found))
 
 
+def test_a_result_of_the_cpu_program_is_marked_in_every_format():
+    texts = rendered(make_report(parsed((FIXTURES / "alltoall_cpu.txt").read_text(encoding="utf-8"))))
+    assert {row["tool"] for row in rows_of(texts["csv"])} == {"cpu"}
+    assert "cpu" in json.loads(texts["json"])["results"][0]["tool"].values()
+    assert text_report.CPU_NOTE in "".join(Page(texts["html"]).texts) and text_report.CPU_NOTE in texts["markdown"]
+    suites = ElementTree.fromstring(texts["junit"]).iter("testsuite")
+    assert [suite.get("name") for suite in suites] == ["alltoall by the CPU program, not NCCL"]
+    tools = {dict(labels).get("tool") for _name, labels in samples_of(texts["openmetrics"])}
+    assert "cpu" in tools and tools <= {"cpu", None}
+
+
 @pytest.mark.parametrize(
     "name", ["2.17-run-cycles.txt", "rccl-in-place-9-columns.txt", "2.17-cputime.txt", "json-3-replay-nan.json"]
 )

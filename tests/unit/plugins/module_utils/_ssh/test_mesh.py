@@ -259,6 +259,14 @@ def test_a_key_is_not_shown(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_keys_are_not_removed_from_tmp_when_they_are_old(tmp_path):
+    run_dir = RunDir("nightly", str(tmp_path / "run"))
+    files = MeshFiles(run_dir, Account(run_dir))
+    files.apply(files.plan({run_dir.authorized_keys: "x", run_dir.ssh_config: "x"}, False))
+    assert (tmp_path / "run/sshd/authorized_keys").stat().st_mode & 0o7777 == 0o1600
+    assert (tmp_path / "run/ssh/config").stat().st_mode & 0o7777 == 0o600
+
+
 def test_a_machine_that_has_two_names_is_named_with_both():
     results = [{**peer(number), "run_dir": RUN_DIR.path, "hostname": "h"} for number in (1, 2, 1)]
     with pytest.raises(ProblemError, match=r"several names: a, c\.") as error:

@@ -46,6 +46,7 @@ def test_config_lets_nobody_in_but_by_key():
         "KbdInteractiveAuthentication no",
         "UsePAM no",
         "AcceptEnv LD_LIBRARY_PATH",
+        "KexAlgorithms -diffie-hellman-*",
     } <= set(lines)
     assert [line for line in lines if line.startswith("ListenAddress")] == ["ListenAddress 10.0.0.11"]
 
@@ -129,10 +130,12 @@ def test_find_listener_takes_this_runs_and_no_other():
         50: ("",),
     }
     processes = {pid: Process(pid, 40 if pid == 41 else 1, 0, command) for pid, command in commands.items()}
-    assert find_listener(processes, path, uid=0) == 40
-    assert find_listener(processes, path, uid=1000) is None
+    assert find_listener(processes, path, 0, is_own=lambda pid: True) == 40
+    assert find_listener(processes, path, 1000, is_own=lambda pid: True) is None
+    # That of a run of the same name in a container on this machine.
+    assert find_listener(processes, path, 0, is_own=lambda pid: pid not in (40, 41)) is None
     processes.pop(40)
-    assert find_listener(processes, path, uid=0) == 41
+    assert find_listener(processes, path, 0, is_own=lambda pid: True) == 41
 
 
 def test_config_reads_back():
@@ -184,6 +187,8 @@ def test_config_reads_back():
         ({"extra_options": {"Ciphers": "3des-cbc"}}, "extra_options.Ciphers"),
         ({"extra_options": {"macs": "+hmac-sha1"}}, "extra_options.macs"),
         ({"extra_options": {"KexAlgorithms": "diffie-hellman-group1-sha1"}}, "extra_options.KexAlgorithms"),
+        ({"extra_options": {"PubkeyAcceptedAlgorithms": "ssh-*"}}, "extra_options.PubkeyAcceptedAlgorithms"),
+        ({"extra_options": {"HostKeyAlgorithms": "*"}}, "extra_options.HostKeyAlgorithms"),
         ({"extra_options": {"Banner": "x\nPermitRootLogin yes"}}, "extra_options.Banner"),
         ({"extra_options": {"Banner": ""}}, "extra_options.Banner"),
     ],
