@@ -135,10 +135,13 @@ def _only(candidates: t.Sequence[InterfaceAddress], what: str, addresses: t.Sequ
     chosen = [item for item in candidates if item.is_ipv4] or list(candidates)
     if len(chosen) == 1:
         return chosen[0].address
+    wrong, cure = "no address fits", ""
+    if chosen:
+        wrong = "more than one address fits"
+        cure = ". If one interface has several, set the subnet of this host to ADDRESS/32 and leave the interface unset"
     raise NodeError(
-        f"{what}: {'no address fits' if not chosen else 'more than one address fits'};"
-        f" name one by address, interface or subnet (roles: gpufabric_control_interface or gpufabric_control_subnet). This node has {_listing(addresses)}."
-        " If one interface has several, set the subnet of this host to ADDRESS/32 and leave the interface unset"
+        f"{what}: {wrong}; name one by address, interface or subnet (roles: gpufabric_control_interface or"
+        f" gpufabric_control_subnet). This node has {_listing(addresses)}{cure}"
     )
 
 

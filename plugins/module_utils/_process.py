@@ -146,15 +146,12 @@ def stamped(processes: t.Mapping[int, Process], is_meant: Selector) -> set[int]:
     may have the same name.
     """
     user = os.geteuid()
-    container = os.readlink("/proc/self/ns/pid")
     own = ancestors(processes, os.getpid())
     found = set()
     for pid, process in processes.items():
-        if process.uid != user or pid in own:
+        if process.uid != user or pid in own or not is_in_this_namespace(pid):
             continue
         with contextlib.suppress(OSError):
-            if os.readlink(f"/proc/{pid}/ns/pid") != container:
-                continue
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if is_meant(file.read()):
                     found.add(pid)

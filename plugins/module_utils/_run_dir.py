@@ -96,9 +96,7 @@ class RunDir:
 
     def check(self) -> None:
         """Raise NodeError where the directory cannot be made, or is not safely this user's and this run's own."""
-        existing = self.path
-        while not os.path.lexists(existing):
-            existing = os.path.dirname(existing)
+        existing = nearest_existing(self.path)
         if existing != self.path and (not os.path.isdir(existing) or not os.access(existing, os.W_OK | os.X_OK)):
             raise NodeError(
                 f"run_dir: {self.path} cannot be made, because {existing} is not a directory that {_user(self.uid)} may write;"
@@ -257,6 +255,13 @@ class RunDir:
                 f" (owner uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}); remove it or set run_dir",
                 has_cure=True,
             )
+
+
+def nearest_existing(path: str) -> str:
+    """The path, or the nearest directory above it that there is."""
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path
 
 
 def foreign_on_way(path: str, uid: int) -> t.Iterator[tuple[str, str]]:

@@ -32,7 +32,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_subnet
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, foreign_on_way
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, foreign_on_way, nearest_existing
 
 MAXIMUM_COUNT = 250
 CONTROL_INTERFACE = "eth0"
@@ -530,10 +530,7 @@ class LocalNodes:
 
     def _check_way(self) -> None:
         """Raise NodeError where others than root can put something else in place of the state directory, as far as it exists."""
-        existing = self.state_dir
-        while not os.path.lexists(existing):
-            existing = os.path.dirname(existing)
-        for path, whose in foreign_on_way(existing, 0):
+        for path, whose in foreign_on_way(nearest_existing(self.state_dir), 0):
             raise NodeError(
                 f"state_dir: {path}, on the way to {self.state_dir}, {whose} can put another directory there;"
                 " set state_dir to a path below directories of root only"
