@@ -9,7 +9,7 @@ NODES ?= 4
 COLLECTIVES ?= all_reduce
 KEEP ?=
 # What costs least comes first. Of what is joined by "/", make test runs one, another one at each commit.
-CHECKS ?= lint-ansible lint-yaml lint-python lint-types lint-changelog lint-shell docs build \
+CHECKS ?= lint-ansible lint-yaml lint-python lint-types lint-changelog lint-workflows lint-shell docs build \
   sanity sanity-nodes units units-nodes demo molecule integration kubernetes molecule-kubernetes/fuzz/demo-kubernetes
 # all, none, or 2/8: the second of eight parts.
 SLOW ?= none
@@ -39,6 +39,7 @@ help: ## list the targets and variables
 	@echo "  KUBECONFIG=FILE          kubernetes: a cluster of one's own, with GPUFABRIC_WORKER_IMAGE=IMAGE"
 	@echo "  GPUFABRIC_TESTBED=8      kubernetes, demo-kubernetes: number of their cluster, 0 to 9 (see tests/testbed)"
 	@echo "  CASES=100000             fuzz: how many damaged outputs"
+	@echo "  GPUFABRIC_FUZZ_SEED=7    fuzz: the seed of the damage, 1 by default; a failure prints its own"
 	@echo "  MEGABYTES=2000           bench-parser: size of the log"
 	@echo "  TRIALS=20                bench-isolation: how many clusters of each kind"
 	@echo "  GPUFABRIC_CORPUS=DIR     units: also read real outputs, those of benchmarks in DIR/nccl and of failures in DIR/fail"
@@ -62,24 +63,24 @@ $(TREE):
 
 .PHONY: demo
 demo: install ## the whole job on local nodes without GPUs; results in build/demo
-	@scripts/as-root scripts/demo up
+	@scripts/as-root scripts/alone demo scripts/demo up
 
 .PHONY: demo-down
 demo-down: install ## remove the nodes that "make demo KEEP=1" left
-	@scripts/as-root scripts/demo down
+	@scripts/as-root scripts/alone demo scripts/demo down
 
 .PHONY: demo-kubernetes
 demo-kubernetes: install ## the whole job on pods of a cluster that it starts (built first, once: minutes)
-	@scripts/as-root scripts/demo-kubernetes up
+	@scripts/as-root scripts/alone "cluster-$${GPUFABRIC_TESTBED:-9}" scripts/demo-kubernetes up
 
 .PHONY: demo-kubernetes-down
 demo-kubernetes-down: install ## remove the cluster that "make demo-kubernetes KEEP=1" left
-	@scripts/as-root scripts/demo-kubernetes down
+	@scripts/as-root scripts/alone "cluster-$${GPUFABRIC_TESTBED:-9}" scripts/demo-kubernetes down
 
 ## checks: each ends with 0 when it passed; a line "skipped: REASON" in the output says what it left out
 
 .PHONY: quick
-quick: install lint-yaml lint-python lint-types lint-changelog lint-shell units-quick ## what to run while working: linters, units on one Python
+quick: install lint-yaml lint-python lint-types lint-changelog lint-workflows lint-shell units-quick ## what to run while working: linters, units on one Python
 
 .PHONY: one
 one: install $(TREE) ## one test: make one T=tests/integration/test_free_port.py K=sshd
@@ -94,7 +95,7 @@ test-all: install ## all checks with all slow tests, before a release
 	@python scripts/test --slow all --minutes 240 $(foreach check,$(CHECKS),$(subst /, ,$(check)))
 
 .PHONY: lint
-lint: lint-ansible lint-yaml lint-python lint-types lint-changelog lint-shell ## all linters
+lint: lint-ansible lint-yaml lint-python lint-types lint-changelog lint-workflows lint-shell ## all linters
 
 .PHONY: lint-ansible
 lint-ansible: install ## ansible-lint, profile production
@@ -118,10 +119,20 @@ lint-types: install $(TREE) ## mypy over plugins
 lint-changelog: install ## antsibull-changelog
 	antsibull-changelog lint
 
+.PHONY: lint-workflows
+lint-workflows: install ## workflows of GitHub: their schema, zizmor, and actionlint if it is installed
+	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	zizmor --quiet --offline --no-progress .github/workflows
+	@if command -v actionlint >/dev/null; then \
+	  actionlint; \
+	else \
+	  echo "skipped: actionlint is not installed"; \
+	fi
+
 .PHONY: lint-shell
 lint-shell: ## shellcheck
 	@if command -v shellcheck >/dev/null; then \
-	  awk 'FNR == 1 && /^#!.*bash/ { print FILENAME }' .ci/run containers/worker/* scripts/* tests/stand_in/nvidia-smi tests/testbed/* | \
+	  awk 'FNR == 1 && /^#!.*bash/ { print FILENAME }' .ci/run containers/*/* scripts/* tests/stand_in/nvidia-smi tests/testbed/* | \
 	    xargs -t shellcheck --external-sources; \
 	else \
 	  echo "skipped: shellcheck is not installed"; \
@@ -155,12 +166,13 @@ fuzz: install $(TREE) ## damaged outputs to the parser of nccl_result
 	  ansible_collections/gpufabric/nccl/tests/unit/plugins/module_utils/_nccl_tests/test_properties.py
 
 .PHONY: docs
-docs: install ## documentation of plugins and roles, by antsibull-docs
+docs: install ## documentation of plugins and roles, by antsibull-docs; pages of roles
 	# Collections in .venv are part of this repository otherwise, and ignored, so that antsibull-docs would not see them.
 	GIT_CEILING_DIRECTORIES=$(CURDIR) antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs dependent --disallow-unknown-collection-refs .
+	scripts/render-roles --check
 
 .PHONY: build
-build: install ## build the collection, and use the built file from an empty path
+build: install ## build the collection, import it as Galaxy does, and use the built file from an empty path
 	scripts/build
 
 .PHONY: integration
@@ -179,7 +191,7 @@ kubernetes: install $(TREE) ## the same on pods: KUBECONFIG's cluster, else kind
 
 .PHONY: molecule
 molecule: install ## molecule scenario default
-	scripts/as-root molecule test --scenario-name default
+	scripts/as-root scripts/alone molecule molecule test --scenario-name default
 
 .PHONY: molecule-kubernetes
 molecule-kubernetes: install ## molecule scenario kubernetes, on the same cluster as the target kubernetes
@@ -217,6 +229,10 @@ bench-isolation: install $(TREE) ## how many tests it takes to find bad machines
 lock: install ## pin the newest versions of requirements-dev.txt, with the hashes of their files, in requirements.lock
 	@uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	  requirements-dev.txt --output-file requirements.lock
+
+.PHONY: release
+release: install ## make the file of a release, and show the commands that publish it (see CONTRIBUTING.md)
+	@scripts/release
 
 .PHONY: clean
 clean: ## remove build and .venv, and what tests that were killed left running

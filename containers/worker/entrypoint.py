@@ -210,6 +210,12 @@ def render_ssh_config(user: str, identity: str, known_hosts: str, port: int) -> 
     return "\n".join(lines) + "\n"
 
 
+def render_own_ssh_config(text: str, home: str) -> str:
+    """The text of a file for ``ssh -F``, which reads that alone: what the user's own says comes first, and so applies."""
+    header, _newline, rest = text.partition("\n")
+    return f'{header}\nInclude "{home}/.ssh/config"\n{rest}Host *\n  Include /etc/ssh/ssh_config\n'
+
+
 def missing_capabilities(status: str) -> list[str]:
     """What sshd needs and this process lacks, from the text of /proc/self/status."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
@@ -284,11 +290,11 @@ def write(path: str, data: bytes) -> None:
     os.replace(temporary, path)
 
 
-def find_program(name: str, package: str) -> str:
-    """The absolute path of a program, which sshd needs to start itself again. Raises WorkerError."""
+def find_program(name: str, package: str, other_than: str = "") -> str:
+    """The absolute path of a program, which sshd needs to start itself again, in no directory ``other_than``. Raises WorkerError."""
     for directory in (*os.environ.get("PATH", os.defpath).split(":"), "/usr/sbin", "/usr/local/sbin", "/sbin"):
         path = os.path.join(directory, name)
-        if os.path.isabs(path) and os.access(path, os.X_OK):
+        if directory != other_than and os.path.isabs(path) and os.access(path, os.X_OK):
             return path
     raise WorkerError(f"{name} is not in this image: install {package} (the Containerfile does)")
 
@@ -394,14 +400,17 @@ def configure_ssh(identity: str, public_key: str, port: int, user: str, home: st
         # ssh of any user reads it.
         os.chmod(path, 0o644)
         return
-    path = os.path.join(home, ".ssh", "config")
-    try:
-        if os.path.lexists(path) and not read(path).startswith(text.partition("\n")[0]):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        write(path, text.encode())
-    except OSError:
-        say(f"neither {SSH_CONFIG_DIR} nor {path} can be written: ssh needs -F {own}")
+    # A home may be mounted, and its configuration be for all connections of the user: it is read, not written.
+    write(own, render_own_ssh_config(text, home).encode())
+    directory = os.path.join(private, "bin")
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    wrapper = os.path.join(directory, "ssh")
+    write(wrapper, f'#!/bin/sh\nexec {find_program("ssh", "openssh-client", directory)} -F {own} "$@"\n'.encode())
+    os.chmod(wrapper, 0o700)
+    if not os.access(wrapper, os.X_OK):
+        say(f"{directory} is on a file system without programs: ssh needs -F {own}")
+    elif directory not in os.environ.get("PATH", "").split(":"):
+        os.environ["PATH"] = f"{directory}:{os.environ.get('PATH', os.defpath)}"
 
 
 def check_port(settings: Settings, uid: int) -> None:

@@ -24,6 +24,7 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
 _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     **CLUSTER_ARGUMENTS,
     "name": {"type": "str", "required": True},
+    "uid": {"type": "str"},
     "workers": {"type": "int", "required": True},
     "operator_timeout": {"type": "float", "default": 60},
     "start_timeout": {"type": "float", "default": 600},
@@ -44,7 +45,7 @@ class ActionModule(ClusterAction):
         self.prepare(arguments, task_vars)
         begin = time.monotonic()
         while True:
-            job, pods = self._look(arguments["name"])
+            job, pods = self._look(arguments["name"], arguments["uid"])
             waited = time.monotonic() - begin
             self.show(progress(job, pods, arguments["workers"]) if job else "the MPIJob is gone")
             if job is None or is_finished(job):
@@ -73,8 +74,11 @@ class ActionModule(ClusterAction):
         plan = arguments["plan"]
         return observed if plan is None else {**observed, "results": job_results(plan, observed)}
 
-    def _look(self, name: str) -> tuple[t.Mapping[str, t.Any] | None, list[t.Mapping[str, t.Any]]]:
+    def _look(self, name: str, uid: str | None) -> tuple[t.Mapping[str, t.Any] | None, list[t.Mapping[str, t.Any]]]:
         jobs = self.ask("MPIJob", api_version=API_VERSION, name=name)
+        if jobs and uid and jobs[0]["metadata"]["uid"] != uid:
+            # One of the same name has replaced it, with pods of its own.
+            return None, []
         pods = self.ask("Pod", label_selectors=[f"{JOB_LABEL}={name}"])
         return (jobs[0] if jobs else None), pods
 

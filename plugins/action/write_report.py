@@ -14,6 +14,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils import _files
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import make_report
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.folder import ReportFolder
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.formats import FORMATS, render
 
 
@@ -60,6 +61,7 @@ class ActionModule(ActionBase):
             verdict=report.verdict,
             counts=report.counts(),
             worst=report.worst(),
+            numbers=report.numbers(),
             paths=paths,
         )
         if self._task.diff:
@@ -71,26 +73,24 @@ class _Changes:
     """What is to be written, and what is to be removed since it would tell of an earlier run."""
 
     def __init__(self, paths: t.Mapping[str, str], texts: t.Mapping[str, str], dest: str) -> None:
-        self._dest = dest
+        self._folder = ReportFolder("dest", dest)
+        self._names = [FORMATS[name].file for name in texts]
+        self._folder.check(self._names)
+        of_runs = {os.path.join(dest, name) for name in self._folder.of_runs(form.file for form in FORMATS.values())}
         wanted = {paths[name]: text for name, text in texts.items()}
-        own = [os.path.join(dest, form.file) for form in FORMATS.values()]
-        self._before = {path: _files.read_text(path) for path in own}
-        self._written = {path: text for path, text in wanted.items() if self._before[path] != text}
-        self._removed = [path for path in own if path not in wanted and self._before[path] is not None]
+        self._before = {path: _files.read_text(path) for path in of_runs}
+        self._written = {path: text for path, text in wanted.items() if self._before.get(path) != text}
+        self._removed = sorted(of_runs - set(wanted))
 
     @property
     def changed(self) -> bool:
         return bool(self._written or self._removed)
 
     def apply(self) -> None:
-        try:
-            os.makedirs(self._dest, mode=0o755, exist_ok=True)
-        except OSError as error:
-            raise GpufabricError(f"cannot make {self._dest}: {error.strerror}") from error
+        self._folder.claim(self._names)
         for path, text in self._written.items():
             _files.write_text(path, text, mode=0o644)
-        for path in self._removed:
-            _files.remove(path)
+        self._folder.remove([os.path.basename(path) for path in self._removed])
 
     def diff(self) -> list[dict[str, str]]:
         """Of files that are read by people; the others say the same."""
@@ -98,7 +98,7 @@ class _Changes:
             {
                 "before_header": path,
                 "after_header": path,
-                "before": self._before[path] or "",
+                "before": self._before.get(path) or "",
                 "after": self._written.get(path, ""),
             }
             for path in [*self._written, *self._removed]

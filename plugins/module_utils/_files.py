@@ -9,31 +9,102 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import io
 import os
+import stat
 import tempfile
+import time
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 
+#: What ``/dev/null`` is on Linux, under whatever name; containers hide files by it.
+_NULL = os.makedev(1, 3)
 
-def read_text(path: str) -> str | None:
-    """The text of a file, or None where there is none.
 
-    Raises NodeError where it exists but cannot be read.
+def open_file(path: str) -> t.BinaryIO:
+    """Open a file to read its bytes. Raises OSError, also for pipes, sockets and devices: reading of them may never end."""
+    # To open a pipe would wait until somebody writes to it.
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115  # the caller's
+    status = os.fstat(file.fileno())
+    if stat.S_ISREG(status.st_mode) or (stat.S_ISCHR(status.st_mode) and status.st_rdev == _NULL):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "not a file, but a pipe or a device", path)
+
+
+class Beginning(io.RawIOBase):
+    """The first ``size`` bytes of a file, which may go on growing."""
+
+    def __init__(self, file: t.BinaryIO, size: int) -> None:
+        self._file = file
+        self._left = size
+
+    def readable(self) -> bool:
+        """It is for reading."""
+        return True
+
+    def readinto(self, buffer: t.Any) -> int:
+        """Read so many bytes; how many there were."""
+        block = self._file.read(min(len(buffer), self._left))
+        self._left -= len(block)
+        buffer[: len(block)] = block
+        return len(block)
+
+
+def read_text(path: str, option: str | None = None) -> str | None:
+    """The text of a file, or None where there is none. ``option``: the one that names the file.
+
+    If it exists but cannot be read, raises OptionError, or NodeError without an option.
     """
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with io.TextIOWrapper(open_file(path), encoding="utf-8", errors="replace") as file:
             return file.read()
     except FileNotFoundError:
         return None
     except OSError as error:
+        if option is not None:
+            raise OptionError(option, path, f"a file on this host that can be read ({error.strerror})") from error
         raise NodeError(f"cannot read {path}: {error.strerror}") from error
 
 
-def write_text(path: str, text: str, mode: int = 0o600) -> None:
+def read_end(path: str, size: int) -> str:
+    """The last ``size`` bytes of a file as text; empty where there is none. Raises NodeError where it cannot be read."""
+    try:
+        with open_file(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+            return file.read(size).decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise NodeError(f"cannot read {path}: {error.strerror}") from error
+
+
+def cut(path: str, longest: int, kept: int) -> None:
+    """Leave of a log that has more than ``longest`` bytes its last whole lines, at most ``kept`` bytes.
+
+    In place, for a program that appends to it goes on to do so. Raises NodeError.
+    """
+    try:
+        if os.stat(path).st_size <= longest:
+            return
+        end = read_end(path, kept).partition("\n")[2]
+        with open(path, "ab") as file:
+            file.truncate(0)
+            file.write(end.encode("utf-8", errors="replace"))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise NodeError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_text(path: str, text: str, mode: int = 0o600, like: os.stat_result | None = None) -> None:
     """Write a file so that a reader sees the old text or the new one, never a part.
 
-    Raises NodeError where the folder cannot be written.
+    ``like``: of the file that it replaces, whose mode it gets, and as far as this user may, its owner and group. Raises NodeError
+    where the folder cannot be written.
     """
     try:
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".gpufabric-")
@@ -45,7 +116,11 @@ def write_text(path: str, text: str, mode: int = 0o600) -> None:
             file.flush()
             os.fsync(file.fileno())
             # Not by name: the owner of the folder may have put a link there.
-            os.fchmod(file.fileno(), mode)
+            if like is not None:
+                for owner, group in ((-1, like.st_gid), (like.st_uid, -1)):
+                    with contextlib.suppress(PermissionError):
+                        os.fchown(file.fileno(), owner, group)
+            os.fchmod(file.fileno(), mode if like is None else stat.S_IMODE(like.st_mode))
         os.replace(temporary, path)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -53,23 +128,91 @@ def write_text(path: str, text: str, mode: int = 0o600) -> None:
         raise NodeError(f"cannot write {path}: {error.strerror}") from error
 
 
+@contextlib.contextmanager
+def locked(directory: str, seconds: float | None = None) -> t.Iterator[None]:
+    """Hold the lock of a directory, which leaves nothing behind; wait for it, at most so many seconds.
+
+    Without a lock on file systems that have none for directories, such as NFS. Raises NodeError.
+    """
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:
+        # It may be written but not listed.
+        yield
+        return
+    except OSError as error:
+        raise NodeError(f"cannot read {directory}: {error.strerror}") from error
+    try:
+        _lock(descriptor, directory, seconds)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked_file(path: str) -> t.Iterator[None]:
+    """Hold the lock of a file that write_text replaces; of none where there is none. NFS has it too. Raises NodeError."""
+    descriptor = -1
+    try:
+        while True:
+            try:
+                # NFS locks only what may be written.
+                descriptor = os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
+                _lock(descriptor, path, None)
+                if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                    break
+            except FileNotFoundError:
+                break
+            except OSError as error:
+                raise NodeError(f"cannot write {path}: {error.strerror}") from error
+            # Another has replaced it meanwhile.
+            os.close(descriptor)
+            descriptor = -1
+        yield
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int, directory: str, seconds: float | None) -> None:
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if deadline is None else fcntl.LOCK_NB))
+            return
+        except BlockingIOError:
+            if deadline is not None and time.monotonic() > deadline:
+                raise NodeError(f"{directory} is locked by another program for {seconds:g} s already") from None
+            time.sleep(0.05)
+        except OSError:
+            return
+
+
+def is_file_or_nothing(path: str) -> bool:
+    """Whether a file can take the place of what is there. It would also take that of a pipe or of ``/dev/null``."""
+    return os.path.isfile(path) or not os.path.exists(path)
+
+
 def check_destination(option: str, path: str) -> None:
     """Raise OptionError if no file can be written there: ``path`` is the value of ``option``."""
-    if os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-        raise OptionError(option, path, "a path in a folder that exists")
+    if not is_file_or_nothing(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise OptionError(option, path, "a path in a folder that exists, of a file or of none yet")
 
 
 def replace_text(option: str, path: str, text: str, *, check_mode: bool) -> dict[str, t.Any]:
-    """Write a file that is for everybody to read; ``changed`` and ``diff`` of a module, empty if it holds the text already.
+    """Write a file; ``changed`` and ``diff`` of a module, empty if it holds the text already.
+
+    A new one is for everybody to read; one that is there keeps its mode, owner and group.
 
     ``option``, ``path`` as in check_destination. Raises GpufabricError.
     """
     check_destination(option, path)
-    before = read_text(path)
+    before = read_text(path, option)
     if before == text:
         return {}
     if not check_mode:
-        write_text(os.path.abspath(path), text, mode=0o644)
+        like = os.stat(path) if os.path.exists(path) else None
+        write_text(os.path.abspath(path), text, mode=0o644, like=like)
     diff = {"before": before or "", "after": text, "before_header": path, "after_header": path}
     return {"changed": True, "diff": diff}
 

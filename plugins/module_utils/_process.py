@@ -16,6 +16,7 @@ import select
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import traceback
 import typing as t
@@ -288,17 +289,18 @@ def run(
     text: str = "",
     most: int = 64 << 20,
     own_session: bool = False,
+    data: bytes = b"",
 ) -> subprocess.CompletedProcess[str]:
     """Run a short program to its end, output as text.
 
-    ``text``: what it reads, of less than 64 KiB. ``most``: how many bytes it may print. Raises NodeError where it hangs, prints
-    more or cannot be started.
+    ``text``: what it reads, of less than 64 KiB; ``data``: the same in bytes, of any length. ``most``: how many bytes it may print.
+    Raises NodeError where it hangs, prints more or cannot be started.
     """
     try:
         process = subprocess.Popen(
             argv,
             env=environment,
-            stdin=subprocess.PIPE if text else subprocess.DEVNULL,
+            stdin=subprocess.PIPE if text or data else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=own_session,
@@ -308,7 +310,10 @@ def run(
         raise NodeError(f"cannot run {argv[0]}: {error.strerror}") from error
     with process:
         try:
-            if process.stdin:
+            if process.stdin and data:
+                # It may print before it has read everything.
+                threading.Thread(target=_feed, args=(process.stdin, data), daemon=True).start()
+            elif process.stdin:
                 with contextlib.suppress(BrokenPipeError), process.stdin:
                     process.stdin.write(text.encode())
             deadline = time.monotonic() + timeout
@@ -324,6 +329,14 @@ def run(
                 process.kill()
     stdout, stderr = (data.decode("utf-8", errors="replace") for data in output)
     return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)
+
+
+def _feed(pipe: t.IO[bytes], data: bytes) -> None:
+    """Write all of it, and close the pipe; a program that has ended does not want it."""
+    view = memoryview(data)
+    with contextlib.suppress(OSError, ValueError), pipe:
+        while view:
+            view = view[pipe.write(view) :]
 
 
 def _read_all(descriptors: t.Sequence[int], deadline: float, most: int) -> list[bytes]:

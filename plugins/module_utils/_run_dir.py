@@ -135,7 +135,11 @@ class RunDir:
         return lambda environ: has_variable(environ, name, *values) and self._is_named_by(environ)
 
     def read_mark(self) -> dict[str, t.Any]:
-        """What the mark says: ``run_id``, and ``owner``, ``controller``, ``play`` and ``started`` if they are known."""
+        """What the mark says: ``run_id``, and ``owner``, ``controller``, ``play`` and ``started`` if they are known.
+
+        Raises NodeError if the directory is not safely this user's own: another user may have written the mark.
+        """
+        self._check_owner()
         with contextlib.suppress(ValueError, NodeError):
             mark = json.loads(read_text(self.mark) or "")
             if isinstance(mark, dict):
@@ -147,7 +151,10 @@ class RunDir:
         write_text(self.mark, json.dumps({"run_id": self.run_id, **values}) + "\n")
 
     def holds_run(self) -> bool:
-        """Whether what is in the directory's places is the run's: no other makes anything in the default one. Raises NodeError."""
+        """Whether what is in the directory's places is the run's: no other makes anything in the default one.
+
+        Raises NodeError as read_mark does.
+        """
         return self.read_mark().get("run_id") == self.run_id or (self.is_default and os.path.lexists(self.path))
 
     def siblings(self) -> list[str]:
@@ -167,8 +174,6 @@ class RunDir:
 
         Raises NodeError where the directory is not safely this user's own.
         """
-        if os.path.lexists(self.path):
-            self._check_owned(self.path)
         if not self.holds_run():
             return []
         try:
@@ -182,8 +187,6 @@ class RunDir:
 
     def remove(self, *places: str) -> None:
         """Remove these places of the run, all if none is named, and the directory where nothing else is in it. Raises NodeError."""
-        if os.path.lexists(self.path):
-            self._check_owned(self.path)
         if not self.holds_run():
             return
         for path in places or self.places:
@@ -239,6 +242,9 @@ class RunDir:
                     f" set run_dir to a path below directories of root and of {_user(self.uid)} only",
                     has_cure=True,
                 )
+        self._check_owner()
+
+    def _check_owner(self) -> None:
         for path in (*([os.path.dirname(self.path)] if self.is_default else []), self.path):
             if os.path.lexists(path):
                 self._check_owned(path)

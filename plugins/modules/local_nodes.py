@@ -97,6 +97,7 @@ notes:
     module mounts the missing ones below C(/sys/fs/cgroup), and unmounts them with the last node of all runs.
 extends_documentation_fragment:
   - gpufabric.nccl.attributes
+  - gpufabric.nccl.run.claim
 attributes:
   check_mode:
     support: full
@@ -184,6 +185,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.local_nodes i
     Settings,
     state_directory,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC
 
 
 def run(params: dict, check_mode: bool) -> dict:
@@ -191,8 +193,9 @@ def run(params: dict, check_mode: bool) -> dict:
     options = dict(params)
     present = options.pop("state") == "present"
     options["cap_add"] = tuple(options["cap_add"])
+    claim = options.pop("claim")
     options["state_dir"] = state_directory(options["run_id"], options["state_dir"])
-    nodes = LocalNodes(options["run_id"], options["state_dir"])
+    nodes = LocalNodes(options["run_id"], options["state_dir"], claim)
     result = nodes.present(Settings(**options), check_mode) if present else nodes.absent(check_mode)
     return {"podman": nodes.podman, **result}
 
@@ -201,6 +204,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
+            **CLAIM_ARGUMENT_SPEC,
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "run_id": {"type": "str", "default": "default"},
             "count": {"type": "int", "default": 4},

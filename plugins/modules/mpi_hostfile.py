@@ -254,7 +254,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import is_file_or_nothing, read_text, write_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import (
     is_cluster_domain,
     match_expected,
@@ -290,7 +290,7 @@ def run(params: dict, check_mode: bool) -> dict:
     if params["src"] is None:
         hosts = parse_hosts(params["hosts"])
     else:
-        text = read_text(params["src"]) if os.path.isfile(params["src"]) else None
+        text = read_text(params["src"], "src")
         if text is None:
             raise OptionError("src", params["src"], "the path of a hostfile on this node")
         hosts = parse_hostfile(text, params["src"])
@@ -305,7 +305,7 @@ def run(params: dict, check_mode: bool) -> dict:
     control = control_network(params["subnet"], params["interface"])
     if params["dest"] is None:
         run_dir.check()
-    elif os.path.isdir(path) or not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
+    elif not is_file_or_nothing(path) or not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
         raise OptionError("dest", path, "a path in a directory that exists and can be written")
 
     part = math.inf if params["part"] is None else params["part"]

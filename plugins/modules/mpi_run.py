@@ -153,6 +153,17 @@ options:
     type: float
     default: 0
     version_added: 0.2.0
+  nccl_log:
+    description:
+      - Whether NCCL writes its own log to files in the run's directory on every host (E(NCCL_DEBUG_FILE)), and C(transport) and C(software) of
+        RV(points[].results) tell what is in it. Every host summarises its own logs, all at once, over the run's ssh.
+      - Of points with the same O(points[].env) and O(points[].ranks_per_node) only the first one writes a log; the others have the same
+        C(transport), and print NCCL's warnings (E(NCCL_DEBUG=WARN)).
+      - What NCCL warned of is among the causes of a point that failed, and among the C(problems) of the results of one that passed.
+      - If E(NCCL_DEBUG) or E(NCCL_DEBUG_FILE) is set, no log is written. With E(NCCL_DEBUG=INFO) the output of the program tells the same.
+    type: bool
+    default: false
+    version_added: 0.2.0
   orphan_timeout:
     description:
       - How long a run continues without being polled, in seconds. After that it ends itself. V(0) is for ever.

@@ -26,6 +26,9 @@ options:
     description: Name of the MPIJob.
     type: str
     required: true
+  uid:
+    description: Its C(metadata.uid). A job of the same name that has replaced it is not followed, and the job is then reported as gone.
+    type: str
   workers:
     description: Number of workers of the job.
     type: int
@@ -65,7 +68,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 job:
-  description: The MPIJob as Kubernetes has it, V(null) if it is gone.
+  description: The MPIJob as Kubernetes has it, V(null) if it is gone or was replaced.
   returned: success
   type: dict
   sample: {kind: MPIJob, metadata: {name: gpufabric-default-x7k2p}}

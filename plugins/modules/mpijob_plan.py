@@ -11,7 +11,8 @@ short_description: Make the objects of a benchmark as a Kubeflow MPIJob
 version_added: 0.2.0
 description:
   - Makes an C(MPIJob) of C(kubeflow.org/v2beta1), and a C(ConfigMap) with the programs of its pods, for the role mpijob.
-  - The same variables give the same objects; only the name of a job that is submitted has a random suffix. No cluster is asked.
+  - The same variables give the same objects; only the name of a job that is submitted has a random suffix, and
+    its ConfigMap a random annotation. No cluster is asked.
   - Only a task of the role P(gpufabric.nccl.mpijob#role) can call it. It reads the variables of that role, each as its type says, also
     if it was given as text. A list may have commas or lines between its items, or be JSON.
   - A variable with a wrong value fails with its name, the value and what is allowed.

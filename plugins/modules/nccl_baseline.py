@@ -12,6 +12,8 @@ version_added: 0.2.0
 description:
   - Adds runs to a baseline, a file with the statistics of earlier runs that is readable in C(git diff). M(gpufabric.nccl.nccl_result) compares
     later runs with it.
+  - Several plays may save in one file at once. Only on file systems that cannot lock a directory, such as NFS, may one lose its runs then.
+  - A file that exists keeps its mode, owner and group; a new one has the mode 0644.
   - Tests that failed or are incomplete are not added, and a run that is in the file is not added again.
 author:
   - gpufabric contributors (@gpufabric)
@@ -91,11 +93,17 @@ summary:
   sample: all_reduce 3 runs
 """
 
+import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
-from ansible_collections.gpufabric.nccl.plugins.module_utils._files import check_destination, read_text, replace_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
+    check_destination,
+    locked,
+    read_text,
+    replace_text,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import (
     NOTHING_KEPT,
     baseline_text,
@@ -106,12 +114,25 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline i
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
 
+#: Seconds until another play must have saved.
+_PATIENCE = 60.0
+
 
 def run(params: dict[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """Add the runs; what the module returns. Raises GpufabricError."""
     path = params["path"]
     check_destination("path", path)
-    text = read_text(path) if params["add"] else None
+    if check_mode or not params["results"]:
+        return save(params, check_mode)
+    # Two plays that save at once would each write without the runs of the other.
+    with locked(os.path.dirname(os.path.abspath(path)), _PATIENCE):
+        return save(params, check_mode)
+
+
+def save(params: dict[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """Read the file, and write it with the runs; what the module returns. Raises GpufabricError."""
+    path = params["path"]
+    text = read_text(path, "path") if params["add"] else None
     earlier = None if text is None else read_baseline(text, "path")
     documents = check_documents(params["results"])
     if not any(map(is_kept, documents)):

@@ -20,6 +20,8 @@ description:
     missing rows.
   - The module refuses similar output of other programs, such as the OSU micro-benchmarks, and names the program.
   - From the environment in a file of C(-J), it keeps only settings that cannot hold secrets, by a list of names.
+  - What NCCL warned of in the text (C(NCCL WARN), with C(NCCL_DEBUG=WARN) and above) is among the C(problems) as warnings, with its cause
+    and the host that said so. The verdict does not depend on it.
   - With O(thresholds), O(baseline) or O(assertions), it also judges the results. Each document then has C(verdicts), which give the value,
     the limit, the source of the limit, and by how much it was kept or missed.
   - The task does not fail because of results, unless O(fail_on) says so.
@@ -151,6 +153,32 @@ options:
           cliff_factor:
             description: The largest factor by which the time may grow from one size to the next.
             type: float
+          transport:
+            description:
+              - What the ranks must have talked over, by NCCL's own log (C(transport) of RV(result)). Such a rule has no other limit.
+              - On one host, C(network), C(gdr) and C(nics) are not judged.
+            type: dict
+            version_added: 0.2.0
+            suboptions:
+              network:
+                description: The networks that are allowed, such as V(IB), V(RoCE), V(Socket), or the name of a plugin.
+                type: list
+                elements: str
+              gdr:
+                description: Whether all connections over the network use GPUDirect RDMA.
+                type: bool
+              nics:
+                description: The smallest number of ports that the connections of each host go over.
+                type: int
+              channels:
+                description: The smallest number of channels.
+                type: int
+              nvls:
+                description: Whether NVLink SHARP is set up.
+                type: bool
+              mnnvl:
+                description: Whether NVLink between hosts is set up.
+                type: bool
       topology:
         description: The hardware of the machines, for C(ceiling_percent).
         type: dict
@@ -176,7 +204,7 @@ options:
             type: str
       reference:
         description:
-          - The name of published values to compare with. They apply to certain GPUs and numbers of hosts; other tests are
+          - The name of published values to compare with. They apply to certain GPUs and numbers of hosts and GPUs; other tests are
             V(unchecked). The verdict names the source, system and definition of each.
           - By default none is used, because the definitions of published values differ and the values are far apart.
         type: str
@@ -185,28 +213,39 @@ options:
           - nvcre-aws-gb200
           - nvcre-aws-gb200-efa
           - nvcre-aws-gb300
+          - nvcre-aws-gb300-roce
+          - nvcre-gcp-h100
+          - nvcre-gcp-gb200
+          - aws-p5
+          - aws-p4de
+          - coreweave-h100
+          - coreweave-gb200
+          - oci-h100-nodes
+          - hgx-h100
           - oci-a100
           - oci-h100
           - oci-h200
           - oci-b200
           - oci-b300
-          - oci-gb200
-          - oci-gb300
           - oci-mi300x
           - oci-mi355x
+          - oci-gb200
+          - oci-gb300
           - azure-nd-h100-v5
           - azure-nd-h200-v5
           - azure-nd-a100-v4
+          - azure-nd-a100-40g-v4
           - azure-nd40rs-v2
           - azure-nd-mi300x-v5
+          - azure-nc48-a100-v4
+          - azure-nc96-a100-v4
+          - azure-nc80-h100-v5
           - google-a3
           - google-a3plus
           - google-a3ultra
           - google-a4
           - google-a4x
-          - coreweave-h100
-          - coreweave-gb200
-          - cvs-mi300x
+          - cvs-example
       reference_tolerance_percent:
         description: How far below a measured reference value is good enough, in percent. Acceptance limits are used as they are.
         type: float
@@ -298,6 +337,12 @@ EXAMPLES = r"""
           metric: out_of_place.time_us
           limit: 40
         - dip_percent: 10
+        - name: RDMA
+          min_hosts: 2
+          transport:
+            network: [IB, RoCE]
+            gdr: true
+            nics: 8
     assertions:
       - that: rank_count == `16`
         msg: not all GPUs took part
@@ -327,6 +372,8 @@ result:
     - C(algbw) and C(busbw) are worked out from the time if that is more exact than the two decimals that are printed. If a printed one differs
       by more than rounding, it stays, and C(computed) has the other. A number that was printed as C(nan) or C(inf) is V(null); it is in
       C(no_numbers), and is an error.
+    - C(transport) and C(software) are from the lines with C(NCCL INFO) that the output has if E(NCCL_DEBUG) is V(INFO), and V(null) without
+      them. They name the network, whether GPUDirect RDMA is used, the ports of each host, the channels, and the hosts that differ.
     - C(lost_rows) is the number of rows that could not be put together. C(json_output) is the file to which nccl-tests wrote its JSON.
   returned: when the output could be read
   type: dict
@@ -364,6 +411,20 @@ result:
     env: {}
     host_count: 2
     rank_count: 2
+    transport:
+      network: IB
+      plugin: null
+      gdr: true
+      mixed: false
+      nics: {g1: ["mlx5_0:1"], g2: ["mlx5_0:1"]}
+      channels: 2
+      nvls: false
+      mnnvl: false
+      socket_interface: eth0
+      connections: {P2P: 0, SHM: 0, NET: 8, COLLNET: 0}
+      differences: []
+      source: nccl-debug
+    software: {nccl: 2.28.7, cuda: "13.0", driver: null, driver_cuda: "13.0", plugin_version: null, differences: []}
     problems: []
     verdict: pass
 results:
@@ -492,6 +553,14 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
                     **{name: {"type": "str"} for name in ("size", "min_bytes", "max_bytes")},
                     "over": {"type": "str", "choices": list(OVER)},
                     **{name: {"type": "float"} for name in LIMITS},
+                    "transport": {
+                        "type": "dict",
+                        "options": {
+                            "network": {"type": "list", "elements": "str"},
+                            **{name: {"type": "int"} for name in ("nics", "channels")},
+                            **{name: {"type": "bool"} for name in ("gdr", "nvls", "mnnvl")},
+                        },
+                    },
                 },
             },
             "topology": {
@@ -553,7 +622,7 @@ def baseline_of(given: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
         return None
     if given["document"] is not None:
         return check_baseline(given["document"], "baseline.document")
-    text = read_text(given["path"])
+    text = read_text(given["path"], "baseline.path")
     if text is None:
         raise OptionError("baseline.path", given["path"], "a file on this host, such as nccl_baseline makes")
     return read_baseline(text, "baseline.path")

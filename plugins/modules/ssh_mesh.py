@@ -69,6 +69,7 @@ options:
   user_config:
     description:
       - Whether C(~/.ssh/config) includes the run's configuration, in a marked block at its top, so that a plain C(ssh ADDRESS) works.
+      - If machines share the home, the block stays until the last of them has removed its part.
     type: bool
     default: false
   connect_timeout:

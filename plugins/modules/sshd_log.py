@@ -75,10 +75,15 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_cat
     known_cause,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
-from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_end, read_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import expired_since
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import causes_in, last_connection, log_path
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
+    LONGEST_LOG,
+    causes_in,
+    last_connection,
+    log_path,
+)
 
 _LINES = 10
 
@@ -87,7 +92,7 @@ def run(params: dict, check_mode: bool) -> dict:
     """What the module returns. Raises GpufabricError."""
     run_dir = RunDir(params["run_id"], params["run_dir"])
     path = log_path(run_dir)
-    log = last_connection(read_text(path) or "")
+    log = last_connection(read_end(path, LONGEST_LOG))
     problems = causes_in(log)
     now = datetime.datetime.now()
     expired = expired_since(read_text(run_dir.authorized_keys) or "", now.date())

@@ -14,7 +14,9 @@ description:
     All hold the same numbers and no time stamps, so the same results change nothing.
   - Three of them need a Python library on the controller. C(report.html) needs C(matplotlib), C(junit.xml) C(junitparser), and
     C(results.prom) C(prometheus_client). If a library is missing, the module leaves out the file, and a warning says how to install it.
-  - Removes a file of these names that it does not write, because it would belong to an earlier run.
+  - Removes a file of these names that an earlier run wrote and that it does not write.
+  - Fails, before it changes anything, if a file that it is to write exists and no run has written it. The folder's file
+    C(.gpufabric-report) lists those of runs. Other files in the folder do not matter.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -71,6 +73,7 @@ requirements:
   - junitparser >= 2.8.0 for V(junit), on the controller
   - prometheus-client >= 0.16.0 for V(openmetrics), on the controller
 seealso:
+  - module: gpufabric.nccl.report_folder
   - module: gpufabric.nccl.nccl_result
   - plugin: gpufabric.nccl.sweep_results
     plugin_type: filter
@@ -108,6 +111,34 @@ worst:
     verdict: {description: Its verdict., type: str, sample: fail}
     host: {description: The host that is to blame; V(null) if that is unknown., type: str, sample: gpu-2}
     why: {description: Why it has the verdict., type: str, sample: The collective delivered wrong values.}
+numbers:
+  description:
+    - The main numbers of each result, for the following jobs of a workflow. Of more than 20 results only the 20 with the worst verdicts, and
+      of each at most 20 limits and problems.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    test: {description: "Its number, from 1.", type: int, sample: 1}
+    name: {description: Its name., type: str, sample: "all_reduce float sum, 16 ranks on 2 hosts"}
+    collective: {description: Its collective., type: str, sample: all_reduce}
+    verdict: {description: Its verdict., type: str, sample: fail}
+    host_count: {description: How many hosts took part., type: int, sample: 2}
+    rank_count: {description: How many ranks took part., type: int, sample: 16}
+    peak_busbw: {description: "The highest bus bandwidth, in GB/s; V(null) if there is none.", type: float, sample: 346.97}
+    peak_size: {description: The size of the highest bus bandwidth in bytes., type: int, sample: 134217728}
+    avg_busbw: {description: "The average bus bandwidth that the program printed, in GB/s.", type: float, sample: 98.02}
+    wrong: {description: How many values were wrong; V(null) if they were not checked., type: int, sample: 0}
+    limits_missed: {description: The names of the limits that it missed., type: list, elements: str, sample: [Network]}
+    causes:
+      description: The causes of its problems.
+      type: list
+      elements: dict
+      contains:
+        id: {description: Which one it is., type: str, sample: limit-missed}
+        severity: {description: V(error) or V(warning)., type: str, sample: error}
+        host: {description: The host that is to blame; V(null) if that is unknown., type: str, sample: gpu-2}
+  version_added: 0.2.0
 paths:
   description: The file of each format that was written or was already up to date.
   returned: success

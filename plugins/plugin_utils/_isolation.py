@@ -29,6 +29,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     check_nodes,
     complete_results,
     plan_benchmark,
+    uses_gpus,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.causes_ssh import ENTRIES as SSH_ENTRIES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
@@ -41,6 +42,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_
 Entry = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Entry]
 
+#: What is measured unless the role's variables say. On GPUs it has to show that one of eight NICs is lost: all_reduce over two hosts hides
+#: a third of the network, by trees or NVLink's switches, and below 1 GiB latency hides as much (docs/isolation.md has the figures).
+_DEFAULTS = {
+    True: {"collective": "all_gather", "min_bytes": "1G", "tolerance_percent": 10},
+    False: {"collective": "all_reduce", "min_bytes": "64M", "tolerance_percent": 15},
+}
 #: Of one rank the CPU program can tell nothing: no byte leaves it.
 _CPU_RANKS_INSIDE = 2
 #: What keeps mpirun from a host, rather than what happens there.
@@ -65,6 +72,7 @@ def check(infos: Results, settings: Entry) -> dict[str, t.Any]:
     """
     check_free({host: info.get("problems") for host, info in infos.items() if "node" in info})
     nodes = _nodes(infos)
+    settings = _with_defaults(settings, nodes)
     _new_state(list(infos), settings, {})
     able = _renamed(check_nodes, nodes, _benchmark_settings(settings)) if nodes else {"node_env": {}}
     return {**able, "answered": list(nodes)}
@@ -77,6 +85,7 @@ def search(results: Entry, settings: Entry, before: str) -> dict[str, t.Any]:
     of the others, by host. ``before``: the text of an isolation.json, or none.
     """
     names = list(results["info"])
+    settings = _with_defaults(settings, _nodes(results["info"]))
     lost = {name: reason for name in names for reason in [_lost(name, results)] if reason}
     ready = {name: result["node"] for name, result in results["info"].items() if name not in lost}
     launch = _launch(ready, results["peers"], settings)
@@ -91,7 +100,8 @@ def search(results: Entry, settings: Entry, before: str) -> dict[str, t.Any]:
     begun = _search(launch, state, told, earlier.get("sample") if resumed else None)
     after = f" Taken up after round {state['round']}, where an earlier search was cut off." if resumed else ""
     said = (
-        f"Backend {launch['backend']}: {launch['reason']}.{after} To run now: {_sizes(plan_round(state)) or 'nothing'}."
+        f"Backend {launch['backend']}: {launch['reason']}.{after} To run now: {_sizes(plan_round(state)) or 'nothing'},"
+        f" {settings['collective']} of {_size_text(settings)}."
     )
     return {**begun, "resumed": resumed, "said": said}
 
@@ -220,6 +230,14 @@ def _nodes(infos: Results) -> dict[str, Entry]:
     return {name: result["node"] for name, result in infos.items() if "node" in result}
 
 
+def _with_defaults(settings: Entry, nodes: Results) -> dict[str, t.Any]:
+    """The role's variables, and what those are that are not set."""
+    defaults = _DEFAULTS[uses_gpus(settings["backend"], nodes)]
+    given = {name: value for name, value in settings.items() if value not in (None, "")}
+    chosen = {**settings, **defaults, **given}
+    return {**chosen, "max_bytes": settings["max_bytes"] or chosen["min_bytes"]}
+
+
 def _lost(name: str, results: Entry) -> str | None:
     """Why nothing can be run on a host; None if something can."""
     info = results["info"][name]
@@ -246,6 +264,11 @@ def _benchmark_settings(settings: Entry) -> dict[str, t.Any]:
         "ranks_per_node": None,
         "step_factor": 2,
     }
+
+
+def _size_text(settings: Entry) -> str:
+    low, high = str(settings["min_bytes"]), str(settings["max_bytes"])
+    return low if low == high else f"{low} to {high}"
 
 
 def _renamed(function: t.Callable[..., dict[str, t.Any]], nodes: Results, *rest: t.Any) -> dict[str, t.Any]:

@@ -50,6 +50,7 @@ CONTROLLER_ACTIONS = {
     "gpufabric.nccl.fail_with_problems",
     "gpufabric.nccl.isolation_step",
     "gpufabric.nccl.mpijob_plan",
+    "gpufabric.nccl.nccl_tests_step",
     "gpufabric.nccl.preflight_step",
     "gpufabric.nccl.worker_pods_plan",
 }

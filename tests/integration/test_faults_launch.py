@@ -664,10 +664,9 @@ LEFT = {
 PARAMETERS = (
     "btl = openib\npml = cm\nplm_rsh_agent = /nonexistent\nbtl_tcp_if_include = nosuch0\noob_tcp_if_include = nosuch0\n"
 )
-#: What sounds like a failure and is none.
+#: What sounds like a failure and is none. What NCCL warns of is told of a run that passed, too.
 CHATTER = """\
 echo 'g1:4000:4100 [0] NCCL INFO Channel 00/0 : 0[10] -> 8[10] [send] via NET/IB/0 failed error timed out'
-echo 'g1:4000:4100 [0] NCCL WARN NET/IB : Unable to open device mlx5_7' >&2
 echo '[g1:4000] 3 more processes have sent help message help-mpi-btl-openib.txt / ib port not selected' >&2
 echo 'WARNING: There was an error initializing an OpenFabrics device.' >&2
 exec "$@"

@@ -198,7 +198,8 @@ def test_each_fault_is_told_though_the_controller_is_lost_in_the_middle(lab, tmp
     evidence = {entry["node"]: entry["evidence"] for entry in found["nodes"]}
     assert evidence["g2"][0].startswith("alone: 0.00") and "(limit 0.002 GB/s)" in evidence["g2"][0]
     assert len(evidence["g5"]) > 2 and evidence["g5"][1].startswith("with good nodes, ")
-    assert "10.66" in evidence["g9"][0] and "Connection" in evidence["g9"][0]
+    # The rest is what Ansible says of it: the connection was refused, or it ended while Ansible was sending.
+    assert "10.66" in evidence["g9"][0]
     # What is known of them, for people and for programs.
     assert found["limit"] == "all:!g2:!g5:!g9" and "--limit 'all:!g2:!g5:!g9'" in second.output
     results = json.loads((tmp_path / "results.json").read_text())
@@ -231,7 +232,7 @@ def test_of_good_nodes_none_is_accused(lab, tmp_path):
     derived = {"isolate_limit": None, "isolate_tolerance_percent": 60}
     report = tmp_path / "report"
     checked = lab.isolate(report, "--check", **settings)
-    assert checked.returncode == 0 and "To run now: 2 pairs." in checked.output, checked.output
+    assert checked.returncode == 0 and "To run now: 2 pairs, all_reduce of 512K." in checked.output, checked.output
     assert not report.exists()
     played = lab.isolate(report, **settings, **derived)
     assert played.returncode == 0 and "4 good" in played.output, played.output
@@ -261,7 +262,7 @@ def test_of_good_nodes_none_is_accused(lab, tmp_path):
         # Of what is wrong in itself; each option is tried in a unit test.
         ({"isolate_screens": "no"}, "isolate_screens: 'no' is not allowed; allowed: 1 or more, or all"),
         # Of what the nodes do not have.
-        ({"isolate_backend": "nccl"}, "all_reduce_perf"),
+        ({"isolate_backend": "nccl"}, "all_gather_perf"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_changed(lab, tmp_path, variables, told):

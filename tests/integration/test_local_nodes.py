@@ -95,6 +95,11 @@ def test_nodes_are_started_mended_added_and_removed_as_predicted(role):
     result = done(role("main", local_nodes_count=3))
     assert result["started"] == ["g2"] and "g2: ended, unknown to podman" in result["diff"]["before"]
 
+    for part in ("main", "teardown"):
+        played = role(part, gpufabric_owner="you@there")
+        assert played.returncode == 2 and "set gpufabric_take_over=true" in " ".join(played.output.split())
+        assert played.changed() == [] and len(role.containers()) == 3
+
     kill_with_its_monitor(role.container("g3"))
     assert predicted(role, "teardown")["changed"]
     assert role.containers("--all") == []

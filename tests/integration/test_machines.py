@@ -74,6 +74,7 @@ def test_machines_with_one_host_name(machines, faults, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_a_machine_that_is_in_the_inventory_twice(machines, faults, tmp_path):
     one, two = list(machines.names)[:2]
     inventory = tmp_path / "hosts.yml"
@@ -115,6 +116,7 @@ def test_obstacles_that_only_mpirun_would_meet(machines, faults, tmp_path):
     faults.fault("the login shell is tcsh, and the launcher's is bash", found, *shell, teller, beside=[firewall])
 
 
+@pytest.mark.slow
 def test_machines_that_are_set_up_in_ways_of_their_own(machines, faults, tmp_path):
     """Names in place of addresses, IPv6 beside IPv4, a long host name, a data interface such as of a VLAN, and fish for all, which does
     not read what mpirun writes, with settings of its own.

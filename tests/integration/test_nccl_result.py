@@ -52,7 +52,7 @@ def test_bad_input_is_one_line_and_changes_nothing(nodes, output):
     before = nodes.state("g1")
     result = nodes.module("nccl_result", {"src": output, "dest": "/nosuch/results.json"})
     assert nodes.state("g1") == before
-    allowed = "a path in a folder that exists"
+    allowed = "a path in a folder that exists, of a file or of none yet"
     assert result["failed"] and result["msg"] == f"dest: '/nosuch/results.json' is not allowed; allowed: {allowed}"
 
 

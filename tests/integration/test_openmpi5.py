@@ -150,6 +150,7 @@ def test_a_parameter_file_that_contradicts(pair, request, tmp_path, version):
         assert "/root/.openmpi/mca-params.conf sets btl_tcp_if_exclude, and Open MPI 5.0" in played.output
 
 
+@pytest.mark.slow
 def test_a_lost_hostfile_is_noticed(pair, tmp_path, openmpi5, faults):
     """Open MPI 5 runs everything on the launcher then, and ends with 0."""
     for node in pair.names:

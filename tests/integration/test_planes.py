@@ -134,6 +134,7 @@ def talk(planes: Planes, mpi: dict[str, t.Any], control: str, other: str) -> Non
         assert sent[other] < SILENCE, (node, sent)
 
 
+@pytest.mark.slow
 def test_another_network_may_lead_nowhere(deaf, mpi):
     talk(deaf, mpi, control="eth0", other="net1")
 

@@ -23,7 +23,7 @@ from groups import one_at_a_time
 
 DOCUMENT_KEYS = {
     *("schema", "tool", "collective", "complete", "config", "ranks", "rows", "summary", "points", "env"),
-    *("host_count", "rank_count", "problems", "verdict", "lost_rows", "json_output"),
+    *("host_count", "rank_count", "problems", "verdict", "lost_rows", "json_output", "transport", "software"),
 }
 START_SSHD = "gpufabric.nccl.key_exchange : Start a private sshd on every worker"
 MESH = "gpufabric.nccl.key_exchange : Give every worker the keys and addresses of all others"
@@ -103,7 +103,9 @@ def test_a_run(nodes, first):
     assert [row["size"] for row in document["rows"]] == [2**exponent for exponent in range(3, 17)]
     assert all(row[half]["wrong"] == 0 for row in document["rows"] for half in ("out_of_place", "in_place"))
     assert document["summary"]["checked"] and document["problems"] == []
+    assert document["transport"] is document["software"] is None
     files = {"results.json", "results.csv", "report.md", "report.html", "junit.xml", "results.prom", "output.tar.gz"}
+    files.add(".gpufabric-report")
     assert {path.name for path in first.report_dir.iterdir()} == files
     report = (first.report_dir / "report.md").read_text()
     assert "all_reduce" in report and "pass" in report.lower()
@@ -240,7 +242,7 @@ def test_check_mode_predicts_and_changes_nothing(pair, tmp_path):
     assert real.returncode == 0, real.output
     of_workers = {f"{node}: {task}" for node in pair.names for task in (START_SSHD, MESH)}
     of_launcher = {f"g1: {task}" for task in (HOSTFILE, MPIRUN)}
-    assert set(checked.changed()) == of_workers | of_launcher | {f"localhost: {FOLDER}"}
+    assert set(checked.changed()) == of_workers | of_launcher | {f"g1: {FOLDER}"}
     done = {(record["host"], record["task"]): record["result"].get("changed") for record in real.records}
     for record in checked.records:
         assert record["result"].get("changed") == done[record["host"], record["task"]], record
@@ -297,6 +299,10 @@ def test_the_oldest_ansible(pair, tmp_path, oldest_ansible):
     assert played.returncode == 0, played.output
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["verdict"] == "pass" and [len(one["rows"]) for one in results["results"]] == [5, 5]
+    healthy = nodes.playbook("gpufabric.nccl.diagnose", preflight_report_dir=str(tmp_path / "healthy"))
+    assert healthy.returncode == 0, healthy.output
+    for node in pair.names:
+        pair.shell(node, "test ! -e /run/gpufabric/diagnose && ! pgrep --full '[d]iagnose/sshd'")
     pair.shell("g2", "mv /usr/bin/orted /root")
     try:
         failed = nodes.benchmark(tmp_path / "failed", **variables)

@@ -595,7 +595,7 @@ def test_faults_of_the_data_network_and_of_resources(mesh, faults):
         "gpus-missing",
         "g2",
         "mpi_preflight",
-        "all hosts",
+        "each of all hosts",
         beside=beside,
         stand_in="the nodes have no GPUs, and the option expects 8",
     )

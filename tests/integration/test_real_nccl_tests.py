@@ -118,6 +118,51 @@ def test_one_rank_for_each_gpu(machines, tmp_path):
     assert [row["size"] for row in documents[0]["rows"]] == [8, 512, 32768]
 
 
+def test_what_nccl_talked_over(machines, tmp_path):
+    """Each rank writes NCCL's own log to a file on its host, and each host summarises its files."""
+    run_id = "transport"
+    demand = {"rules": [{"name": "RDMA", "transport": {"network": "IB", "nics": 8}}]}
+    with machines.having("g1", RDMA_PORTS=8), machines.having("g2", RDMA_PORTS=7):
+        played = machines.benchmark(
+            tmp_path,
+            gpufabric_run_id=run_id,
+            nccl_benchmark_collectives=["all_reduce", "all_gather"],
+            nccl_benchmark_output_dir=str(tmp_path),
+            nccl_benchmark_transport=True,
+            report_thresholds=demand,
+        )
+    assert played.returncode == 2, played.output
+    logs = "cat /run/gpufabric/transport/mpi/nccl/*/*.log 2>/dev/null; true"
+    for document in results_of(tmp_path):
+        transport = document["transport"]
+        ports = {"g1": [f"mlx5_{port}:1" for port in range(8)], "g2": [f"mlx5_{port}:1" for port in range(7)]}
+        assert (transport["network"], transport["gdr"], transport["nics"]) == ("IB", True, ports)
+        assert transport["channels"] == 2 and transport["mixed"]
+        assert (document["software"]["nccl"], document["software"]["cuda"]) == ("2.32.3", "13.0")
+        found = {problem["id"]: problem["host"] for problem in document["problems"]}
+        assert set(found) == {"transport-differs", "transport-missed"} and found["transport-missed"] == "g2"
+        assert transport["log"]["files"] == 4 and transport["log"]["bytes"] > 1000
+    assert "Transport: IB, GDR, 2 channels, not the same everywhere" in played.output
+    with tarfile.open(tmp_path / "output.tar.gz") as archive:
+        names = [name for name in archive.getnames() if name.endswith("stdout")]
+        assert len(names) == 2 and not any(b"NCCL INFO" in archive.extractfile(name).read() for name in names)
+    kept = [machines.nodes.shell(node, logs).stdout for node in ("g1", "g2")]
+    assert [text.count("Using network IB") for text in kept] == [GPUS, GPUS]
+    assert machines.nodes.playbook("gpufabric.nccl.teardown", gpufabric_run_id=run_id).returncode == 0
+    assert [machines.nodes.shell(node, logs).stdout for node in ("g1", "g2")] == ["", ""]
+
+
+@pytest.mark.slow
+def test_a_log_that_is_not_wanted_is_not_written(machines, tmp_path):
+    off = machines.benchmark(tmp_path / "off", nccl_benchmark_transport=False)
+    own = machines.benchmark(tmp_path / "own", nccl_benchmark_env={"NCCL_DEBUG": "INFO"})
+    assert (off.returncode, own.returncode) == (0, 0), off.output + own.output
+    ((first,), (second,)) = (results_of(tmp_path / name) for name in ("off", "own"))
+    assert first["transport"] is None
+    # By the lines in its output.
+    assert second["transport"]["network"] == "Socket" and "log" not in second["transport"]
+
+
 @pytest.mark.parametrize("version", [slow(4), 5])
 @pytest.mark.parametrize(("gpus", "threads"), [(8, 1), slow(4, 2)])
 @pytest.mark.slow
@@ -299,14 +344,13 @@ class Fault(t.NamedTuple):
     host: str | None = "g2"
 
 
-#: NCCL says why only if it is told to.
-WARN = {"nccl_benchmark_env": {"NCCL_DEBUG": "WARN"}}
+#: NCCL says why of some in its log alone.
 FAULTS = (
+    Fault("GPU memory that another program has", "gpu-memory", {"FAULT": "out-of-memory"}),
     Fault("a GPU driver older than CUDA", "gpu-driver-old", {"FAULT": "driver-old"}),
-    Fault("GPU memory that another program has", "gpu-memory", {"FAULT": "out-of-memory"}, WARN),
     Fault("a GPU whose memory fails (ECC)", "gpu-ecc", {"FAULT": "ecc"}),
     Fault("a GPU that is lost in a collective", "gpu-illegal-access", {"FAULT": "device-lost"}),
-    Fault("another version of NCCL", "nccl-version-differs", {"FAULT": "version-differs"}, WARN, None),
+    Fault("another version of NCCL", "nccl-version-differs", {"FAULT": "version-differs"}, {}, None),
     Fault("a GPU that is away for CUDA, and not for nvidia-smi", "gpus-missing", {"CUDA_GPUS": 1}),
     Fault("wrong values", "wrong-values", {"FAULT": "wrong-values"}, {}, None),
 )

@@ -10,6 +10,7 @@ import json
 import pathlib
 
 import pytest
+from conftest import ROOT
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("junitparser")
@@ -17,6 +18,7 @@ pytest.importorskip("prometheus_client")
 
 OUTPUT = pathlib.Path(__file__).parents[1] / "unit" / "fixtures" / "all_reduce_perf.txt"
 FILES = {"results.json", "results.csv", "report.md", "report.html", "junit.xml", "results.prom"}
+MARK = ".gpufabric-report"
 WRITE = "gpufabric.nccl.report : Write the results and the report"
 FOLDER = "gpufabric.nccl.report : Make the folder of the results"
 
@@ -99,7 +101,11 @@ def uses(player, tmp_path_factory):
     diagnosis = folder / "diagnosis"
     diagnosis.mkdir()
     for name in ("diagnosis.json", "diagnosis.md"):
-        (diagnosis / name).write_text("")
+        (diagnosis / name).write_text('{"schema": "gpufabric.nccl/diagnosis/v1"}')
+    theirs = folder / "theirs"
+    theirs.mkdir()
+    (theirs / "junit.xml").write_text("of the build")
+    (theirs / "build.log").write_text("")
     modes = {"ansible.builtin.find": {"paths": str(report)}, "register": "modes"}
     mine = {"ansible.builtin.copy": {"content": "mine", "dest": f"{report}/mine.txt", "mode": "0644"}}
     not_mine = {"ansible.builtin.file": {"path": f"{report}/mine.txt", "state": "absent"}}
@@ -116,6 +122,9 @@ def uses(player, tmp_path_factory):
         use("mine", report, entry="teardown", before=[mine]),
         use("gone", report, entry="teardown", before=[not_mine]),
         use("diagnosis", diagnosis, entry="teardown", role="preflight", preflight_report_dir=str(diagnosis)),
+        use("theirs", theirs, rescued=True),
+        use("beside", theirs, report_formats=["json"]),
+        use("left", theirs, entry="teardown"),
         use("unreadable", folder / "unreadable", rescued=True, report_formats=["csv"]),
         use("isolation", folder / "isolation", rescued=True, report_formats=["json"], report_isolation=isolation),
         use(
@@ -156,6 +165,17 @@ def test_files_are_written_once_as_predicted_and_go_again(uses):
     assert uses.listed("diagnosis") is None
 
 
+def test_a_file_that_no_run_wrote_stays(uses):
+    theirs = uses.folder / "theirs"
+    assert uses.changed("theirs") == [] and uses.listed("theirs") == {"junit.xml", "build.log"}
+    assert uses.error("theirs") == (
+        f"report_dir: {theirs} has junit.xml already, which no run wrote; move it, or set report_dir to another folder"
+    )
+    assert uses.listed("beside") == {"junit.xml", "build.log", "results.json"}
+    assert uses.listed("left") == {"junit.xml", "build.log"}
+    assert (theirs / "junit.xml").read_text() == "of the build" and not (theirs / MARK).exists()
+
+
 def test_a_verdict_fails_after_all_is_written(uses):
     assert uses.played.returncode == 2
     # The last word of a workflow's job.
@@ -163,7 +183,7 @@ def test_a_verdict_fails_after_all_is_written(uses):
     told = uses.error("cut")
     assert "The output ends before the program's summary." in told and "The verdict is incomplete: all_reduce." in told
     folder = uses.folder / "cut"
-    assert {path.name for path in folder.iterdir()} == {"results.json", "report.html"}
+    assert {path.name for path in folder.iterdir()} == {"results.json", "report.html", MARK}
     assert json.loads((folder / "results.json").read_text())["verdict"] == "incomplete"
     assert "346.97" in (folder / "report.html").read_text()
     worst = uses.result("cut", "gpufabric.nccl.write_report")["worst"]
@@ -173,7 +193,9 @@ def test_a_verdict_fails_after_all_is_written(uses):
 def test_what_cannot_be_is_one_line(uses):
     assert "Traceback" not in uses.played.output
     unreadable = uses.folder / "unreadable/results.csv"
-    assert uses.error("unreadable").startswith(f"cannot read {unreadable}: Is a directory")
+    assert uses.error("unreadable").startswith(
+        f"report_dir: {unreadable.parent} has results.csv already, which no run wrote"
+    )
     assert uses.error("isolation").startswith("isolation: {'a': 1} is not allowed")
 
 
@@ -186,8 +208,39 @@ def test_a_missing_library_costs_its_file_and_a_warning(player, tmp_path):
     play = use("check", folder, before=[read(OUTPUT.read_text())])
     played = player.within({"PYTHONPATH": str(hidden)}).playbook([play], "-i", "check,")
     assert played.returncode == 0, played.output
-    assert {path.name for path in folder.iterdir()} == FILES - {"report.html", "junit.xml"}
+    assert {path.name for path in folder.iterdir()} == FILES - {"report.html", "junit.xml"} | {MARK}
     told = " ".join(played.output.split())
     assert played.output.count("[WARNING]") == 1 and "Traceback" not in played.output
     assert "lacks Python libraries: report.html, junit.xml. To have them: " in told
     assert "-m pip install matplotlib junitparser" in told
+
+
+def test_the_jobs_of_a_workflow_get_the_numbers(tmp_path):
+    """AWX runs a job by ansible-runner, and hands on what is in this event."""
+    runner = pytest.importorskip("ansible_runner")
+    rules = {"rules": [{"name": "Network", "limit": 1000}]}
+    play = use("check", tmp_path / "report", before=[read(OUTPUT.read_text())], report_thresholds=rules)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "play.yml").write_text(json.dumps([play]))
+    played = runner.run(
+        private_data_dir=str(tmp_path),
+        playbook="play.yml",
+        inventory="check",
+        envvars={"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")},
+        quiet=True,
+    )
+    assert played.status == "failed", played.stdout.read()
+    (artifacts,) = [
+        event["event_data"]["artifact_data"]
+        for event in played.events
+        if "artifact_data" in event.get("event_data", {})
+    ]
+    (numbers,) = artifacts["gpufabric_numbers"]
+    document = json.loads((tmp_path / "report" / "results.json").read_text())["results"][0]
+    assert artifacts["gpufabric_verdict"] == numbers["verdict"] == "fail"
+    assert {name: numbers[name] for name in ("collective", "host_count", "rank_count")} == {
+        name: document[name] for name in ("collective", "host_count", "rank_count")
+    }
+    assert numbers["peak_busbw"] == document["summary"]["peak_busbw"] == 346.971
+    assert numbers["avg_busbw"] == document["summary"]["avg_busbw"]
+    assert numbers["limits_missed"] == ["Network"] and numbers["causes"][0]["id"] == "limit-missed"

@@ -64,6 +64,7 @@ def launched(played):
     return [point for point in points if point["status"] in ("finished", "failed", "timeout")]
 
 
+@pytest.mark.slow
 def test_a_benchmark_of_some_hosts_in_a_directory_of_its_own(trio, tmp_path):
     variables = {
         "gpufabric_hosts": HOSTS,

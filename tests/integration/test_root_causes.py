@@ -88,6 +88,7 @@ def test_a_host_name_that_does_not_resolve(naive_nodes):
     assert mpirun_by_collection(nodes, names) == ["g1", "g2"]
 
 
+@pytest.mark.slow
 def test_libraries_that_only_ld_library_path_leads_to(naive_nodes, tmp_path):
     nodes = naive_nodes
     for node in nodes.names:

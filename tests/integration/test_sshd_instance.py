@@ -186,6 +186,18 @@ def test_a_killed_listener_is_repaired(nodes):
     assert presented(first["address"], first["port"]) == ""
 
 
+def test_a_long_log_is_cut_while_sshd_goes_on_writing_it(nodes):
+    started = nodes.module(*sshd("long"))
+    log = f"{started['run_dir']}/sshd/sshd.log"
+    (login,) = ssh_to_itself(nodes, started)
+    nodes.shell("g1", f"yes 'of a scanner' | head -c 3000000 >> {log}; {login} true; tail -n 1 {log} > /tmp/last")
+    assert not nodes.module(*sshd("long"))["changed"]
+    nodes.shell("g1", f'grep -qxF "$(cat /tmp/last)" {log}; : > /tmp/last; {login} true')
+    assert int(nodes.shell("g1", f"stat -c %s {log}").stdout) < 1 << 20
+    assert "Accepted publickey" in nodes.shell("g1", f"tail -n 20 {log}").stdout
+    assert nodes.module(*sshd("long", state="absent"))["changed"]
+
+
 def test_host_keys_of_several_types_are_presented_and_pinned(nodes):
     before = nodes.state("g1")
     kinds = {"rsa": "ssh-rsa", "ecdsa": "ecdsa-sha2-nistp256", "ed25519": "ssh-ed25519"}

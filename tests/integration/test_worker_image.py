@@ -10,6 +10,7 @@ What is not slow shows that it serves, says what is wrong and ends. The rest cha
 from __future__ import annotations
 
 import itertools
+import os
 import pathlib
 import subprocess
 import typing as t
@@ -333,6 +334,29 @@ def test_as_an_ordinary_user_without_an_entry(start):
     assert launcher.log() == f"{USER_ID}\n"
     call("podman", "kill", "--signal=TERM", worker.name)
     assert worker.wait() == 143
+
+
+def test_the_home_of_a_user_stays_as_it_is(start, tmp_path):
+    """Without root, and with homes that are mounted: one with a configuration of ssh, which applies, and an empty one."""
+    keys = {"mount": "/etc/job-keys", "SSH_AUTH_DIR": "/etc/job-keys"}
+    before = f"echo me:x:{USER_ID}:0::/home/me:/bin/sh >>/etc/passwd; {AS_USER}"
+    homes = tmp_path / "given", tmp_path / "empty"
+    for home in homes:
+        home.mkdir()
+    server = start("shell", before=before, options=[f"--volume={homes[1]}:/home/me"], **keys)
+    server.wait_for("Server listening")
+    given = homes[0] / ".ssh/config"
+    given.parent.mkdir(mode=0o700)
+    given.write_text(f"Host friend\n  HostName {server.address}\nHost elsewhere\n  Port 1\n")
+    for path in (homes[0], homes[1], given.parent, given):
+        os.chown(path, USER_ID, 0)
+    commands = f"ssh -oBatchMode=yes friend id -un && ssh -G elsewhere true | grep -x 'port .*' && ssh -oBatchMode=yes {server.address} hostname"
+    launcher = start("sh", "-c", commands, before=before, options=[f"--volume={homes[0]}:/home/me"], **keys)
+    assert launcher.wait() == 0, launcher.log()
+    assert launcher.log() == "me\nport 1\nworker-200\n"
+    assert list(homes[1].iterdir()) == []
+    assert [path.name for path in homes[0].rglob("*")] == [".ssh", "config"]
+    assert given.read_text().startswith("Host friend\n")
 
 
 @pytest.mark.slow

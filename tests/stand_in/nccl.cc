@@ -7,6 +7,7 @@
  */
 #include "stand_in.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -47,15 +48,34 @@ bool logs(const char *level) {
   return index(set) >= index(level);
 }
 
-void write_log(const char *level, const std::string &text) {
-  if (!logs(level)) return;
+std::string host_name() {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   host[std::strcspn(host, ".")] = 0;
+  return host;
+}
+
+/* The standard output, or the file that NCCL_DEBUG_FILE names: %h is the host, %p the process. */
+FILE *log_file() {
+  const char *set = std::getenv("NCCL_DEBUG_FILE");
+  if (!set || !*set || !logs("WARN")) return stdout;
+  std::string path;
+  for (const char *at = set; *at; at++) {
+    if (*at != '%' || (at[1] != 'h' && at[1] != 'p')) path += *at;
+    else path += *++at == 'h' ? host_name() : std::to_string(getpid());
+  }
+  FILE *file = std::fopen(path.c_str(), "w");
+  if (file) setlinebuf(file);
+  return file ? file : stdout;
+}
+
+void write_log(const char *level, const std::string &text) {
+  if (!logs(level)) return;
+  static FILE *file = log_file();
   const bool warning = std::strcmp(level, "WARN") == 0;
-  std::printf("%s%s:%d:%d [%d] %sNCCL %s %s\n", warning ? "\n" : "", host, getpid(), gettid(), stand_in::current_device(),
-              warning ? "stand_in.cc:1 " : "", level, text.c_str());
-  std::fflush(stdout);
+  std::fprintf(file, "%s%s:%d:%d [%d] %sNCCL %s %s\n", warning ? "\n" : "", host_name().c_str(), getpid(), gettid(),
+               stand_in::current_device(), warning ? "stand_in.cc:1 " : "", level, text.c_str());
+  std::fflush(file);
 }
 
 ncclResult_t failed(ncclResult_t result, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -352,6 +372,31 @@ ncclResult_t join(ncclComm_t comm) {
   return ncclSuccess;
 }
 
+/* What NCCL 2.30 logs of a rank of a ring: over sockets, or as if over the RDMA ports of the setting RDMA_PORTS. */
+void log_transport(ncclComm_t comm, const std::string &interface, const std::string &address) {
+  const std::string set = stand_in::setting("RDMA_PORTS");
+  const int ports = set.empty() ? 0 : std::atoi(set.c_str());
+  const std::string at = interface + ":" + address + "<0>", network = ports ? "IB" : "Socket";
+  std::string listed;
+  for (int port = 0; port < ports; port++) listed += " [" + std::to_string(port) + "]mlx5_" + std::to_string(port) + ":1/IB";
+  if (ports) {
+    write_log("INFO", "NET/IB : Using" + listed + " [RO]; OOB " + at);
+  } else {
+    write_log("INFO", "NET/IB : No device found.");
+    write_log("INFO", "NET/Socket : Using [0]" + at);
+  }
+  write_log("INFO", "Using network " + network);
+  auto rank = [](int number) { return std::to_string(number) + "[0]"; };
+  const int before = (comm->rank + comm->ranks - 1) % comm->ranks, after = (comm->rank + 1) % comm->ranks;
+  for (int channel = 0; channel < std::max(ports, 2) && comm->ranks > 1; channel++) {
+    const std::string via = " via NET/" + network + "/" + std::to_string(ports ? channel : 0) + (ports ? "/GDRDMA" : "");
+    const std::string name = "Channel 0" + std::to_string(channel % 10) + "/0 : ";
+    write_log("INFO", name + rank(before) + " -> " + rank(comm->rank) + " [receive]" + via);
+    write_log("INFO", name + rank(comm->rank) + " -> " + rank(after) + " [send]" + via);
+  }
+  write_log("INFO", "2 coll channels, 0 collnet channels, 0 nvls channels, 2 p2p channels, 2 p2p channels per peer");
+}
+
 ncclResult_t connect_to_hub(ncclComm_t comm, const Id &id) {
   std::string interface;
   sockaddr_in own;
@@ -372,6 +417,8 @@ ncclResult_t connect_to_hub(ncclComm_t comm, const Id &id) {
   gethostname(hello.host, sizeof hello.host - 1);
   if (!send_all(comm->fd, &hello, sizeof hello)) return failed(ncclRemoteError, "Call to send failed : %s", std::strerror(errno));
   write_log("INFO", "Bootstrap : Using " + interface + " (a stand-in: no GPU, no NCCL)");
+  inet_ntop(AF_INET, &own.sin_addr, text, sizeof text);
+  log_transport(comm, interface, text);
   return ncclSuccess;
 }
 
@@ -496,9 +543,11 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *out) {
   std::thread(serve, listener).detach();
   std::memset(out, 0, sizeof *out);
   std::memcpy(out, &id, sizeof id);
-  if (logs("VERSION"))
-    std::printf("NCCL version %d.%d.%d+cuda%d.%d (a stand-in: no GPU, no NCCL)\n", version() / 10000, version() / 100 % 100,
-                version() % 100, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  char text[128];
+  std::snprintf(text, sizeof text, "NCCL version %d.%d.%d+cuda%d.%d (a stand-in: no GPU, no NCCL)", version() / 10000,
+                version() / 100 % 100, version() % 100, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  if (logs("INFO")) write_log("INFO", text);
+  else if (logs("VERSION")) std::printf("%s\n", text);
   return ncclSuccess;
 }
 

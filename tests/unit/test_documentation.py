@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import pathlib
 import re
 import typing as t
@@ -15,14 +16,15 @@ import pytest
 import yaml
 
 ROOT = pathlib.Path(__file__).parents[2]
-GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+GUIDES = [ROOT / "README.md", ROOT / "CODE_OF_CONDUCT.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 ROLE_PAGES = sorted(ROOT.glob("roles/*/README.md"))
-PAGES = [*GUIDES, ROOT / "containers/worker/README.md", ROOT / "tests/testbed/README.md", *ROLE_PAGES]
+PAGES = [*GUIDES, *sorted(ROOT.glob("containers/*/README.md")), ROOT / "tests/testbed/README.md", *ROLE_PAGES]
 EXAMPLES = sorted(ROOT.glob("docs/examples/*.yml"))
+AWX = sorted(ROOT.glob("docs/examples/awx/*.yml"))
 #: What the name of a variable begins with.
 PREFIXES = (
     *("worker_pods", "mpijob", "nccl_benchmark", "gpufabric", "key_exchange", "preflight", "isolate", "report"),
-    *("local_nodes", "compare", "diagnose"),
+    *("local_nodes", "compare", "diagnose", "nccl_tests"),
 )
 # Not nccl_benchmark_*, and no part of a path.
 VARIABLE = re.compile(rf"(?<![\w./-])(?:{'|'.join(PREFIXES)})_\w+(?![\w*/-]|\.(?:py|md|yml))")
@@ -66,7 +68,7 @@ def options() -> dict[str, set[str]]:
 
 
 def facts_in(node: t.Any) -> t.Iterator[str]:
-    """The names that the tasks in a YAML document set as facts, or hand on to the jobs of a workflow."""
+    """The names that the tasks in a YAML document register, set as facts, or hand on to the jobs of a workflow."""
     for item in node if isinstance(node, list) else []:
         yield from facts_in(item)
     for key, value in node.items() if isinstance(node, dict) else []:
@@ -74,6 +76,8 @@ def facts_in(node: t.Any) -> t.Iterator[str]:
             yield from value
         elif key == "ansible.builtin.set_stats":
             yield from value["data"]
+        elif key == "register":
+            yield value
         else:
             yield from facts_in(value)
 
@@ -126,7 +130,7 @@ def anchors_of(path: pathlib.Path) -> set[str]:
     return slugs | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
 
 
-@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES], ids=show)
+@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES, *AWX], ids=show)
 def test_variables_exist(page, known):
     assert set(VARIABLE.findall(page.read_text())) - known == set()
 
@@ -141,12 +145,51 @@ def test_examples_set_options(page):
     assert set(yaml.safe_load(page.read_text())) - set().union(*options().values()) == set()
 
 
-@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES], ids=show)
+@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES, *AWX], ids=show)
 def test_plugins_and_playbooks_exist(page):
     text = page.read_text()
     assert set(PLUGIN.findall(text)) - set().union(*KINDS.values()) == set()
     assert {(kind, name) for kind, name in KIND.findall(text) if name not in KINDS.get(kind, {name})} == set()
     assert {(kind, name) for kind, name in ANSIBLE_DOC.findall(text) if name not in KINDS[kind or "module"]} == set()
+
+
+def modules_of_awx() -> pathlib.Path:
+    """The modules of awx.awx; skips the test if the collection did not come with the Python package ansible."""
+    ansible = importlib.util.find_spec("ansible")
+    place = pathlib.Path(ansible.origin).parents[1] / "ansible_collections/awx/awx/plugins/modules" if ansible else None
+    if place is None or not place.exists():
+        pytest.skip("the collection awx.awx is not installed")
+    return place
+
+
+def test_awx_is_set_up_with_options_that_there_are():
+    modules = modules_of_awx()
+    (play,) = yaml.safe_load((ROOT / "docs/examples/awx/controller.yml").read_text())
+    calls = [(name, task[name]) for task in play["tasks"] for name in task if name.startswith("awx.awx.")]
+    assert len(calls) == 4
+    for name, arguments in calls:
+        text = (modules / f"{name.rpartition('.')[2]}.py").read_text()
+        options = yaml.safe_load(re.search(r"^DOCUMENTATION = '''(.*?)'''", text, re.M | re.DOTALL)[1])["options"]
+        given = {**play["module_defaults"]["group/awx.awx.controller"], **arguments}
+        assert given.keys() - options.keys() == set(), name
+        assert {option for option, value in options.items() if value.get("required")} - given.keys() == set(), name
+        for option, value in given.items():
+            nested = options[option].get("suboptions", {})
+            entries = value if isinstance(value, list) and nested else []
+            assert {key for entry in entries for key in entry} - nested.keys() == set(), (name, option)
+
+
+def test_each_job_of_awx_has_its_playbook():
+    (play,) = yaml.safe_load((ROOT / "docs/examples/awx/controller.yml").read_text())
+    templates, workflow = play["tasks"][2:]
+    names = {f"NCCL {playbook}" for playbook in templates["loop"]}
+    nodes = workflow["awx.awx.workflow_job_template"]["workflow_nodes"]
+    assert {node["unified_job_template"]["name"] for node in nodes} <= names
+    imports = {path.stem: yaml.safe_load(path.read_text())[0] for path in AWX if path.stem != "controller"}
+    assert set(templates["loop"]) <= imports.keys()
+    assert {name: play["import_playbook"] for name, play in imports.items()} == {
+        name: f"gpufabric.nccl.{name}" for name in imports
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=show)

@@ -17,11 +17,12 @@ PREFIX = "ansible_collections.gpufabric.nccl.plugins."
 LAYERS = (
     ("",),
     ("_diagnosis",),
+    ("_nccl_log",),
     ("_nccl_tests",),
     ("_ssh", "_mpi"),
     ("_node",),
     ("_benchmark", "_preflight"),
-    ("_results", "_kube"),
+    ("_results", "_kube", "_nccl_build"),
 )
 HEIGHT = {package: height for height, row in enumerate(LAYERS) for package in row}
 #: Folders of plugins, and the others that each may import from.

@@ -9,12 +9,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+import secrets
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host, parse_hostfile
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.nccl_logs import (
+    USERS_OWN,
+    collecting_sources,
+    log_variables,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
     FORWARDED_TO_RANKS,
     Launch,
@@ -81,6 +88,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "time_limit": {"type": "float"},
     "output_limit": {"type": "str", "default": "2G"},
     "resume": {"type": "bool", "default": True},
+    "nccl_log": {"type": "bool", "default": False},
     # Of the action plugin.
     "fetch_dest": {"type": "path"},
     "fetch_limit": {"type": "str", "default": "8G"},
@@ -91,7 +99,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 def read_hosts(path: str, check_mode: bool) -> list[Host]:
     """The hosts of the hostfile; in check mode it may not be written yet. Raises GpufabricError."""
-    text = read_text(path)
+    text = read_text(path, "hostfile")
     if text is None and check_mode:
         return []
     if text is None:
@@ -120,19 +128,54 @@ def plan_launch(params: dict[str, t.Any], run_dir: RunDir) -> Launch:
     )
 
 
-def plan_job(number: int, point: Point, launch: Launch, hosts: list[Host], run_dir: RunDir, account: Account) -> Job:
-    """What mpirun is to be started with for a point. Raises OptionError."""
+def plan_job(
+    number: int,
+    point: Point,
+    launch: Launch,
+    hosts: list[Host],
+    run_dir: RunDir,
+    account: Account,
+    log: str | None = None,
+) -> Job:
+    """What mpirun is to be started with for a point. ``log``: as of plan_logs. Raises OptionError."""
     fewest = min(hosts, key=lambda host: host.slots, default=None)
     if fewest is not None and (point.ranks_per_node or 1) > fewest.slots:
         allowed = f"1 to {fewest.slots}, the slots of {fewest.name} in the hostfile"
         raise OptionError(f"ranks_per_node (of {point.name})", point.ranks_per_node, allowed)
     ranks = sum(point.ranks_per_node or host.slots for host in hosts)
     launch = dataclasses.replace(launch, ranks=ranks, ranks_per_node=point.ranks_per_node)
-    own = marks_of(run_dir, number, point)
+    own = {**({} if log is None else log_variables(log)), **marks_of(run_dir, number, point)}
     variables = account.added_to(environment(launch, os.environ, own))
     variables = {name: value for name, value in variables.items() if name not in point.unset}
-    command = argv(launch, variables, own, started(point.argv))
-    return Job(point, tuple(command), launch_environment(run_dir, number, variables), ranks)
+    command = argv(launch, variables, own, started(point.argv, bool(log)))
+    return Job(
+        point, tuple(command), launch_environment(run_dir, number, variables), ranks, log or "", _configuration(point)
+    )
+
+
+def _configuration(point: Point) -> str:
+    """The same for points that NCCL sets up alike, whatever they run."""
+    return json.dumps([point.env, point.ranks_per_node, point.unset], sort_keys=True)
+
+
+def plan_logs(points: t.Sequence[Point], launch: Launch, run_dir: RunDir) -> list[str | None]:
+    """For each point the directory that NCCL logs to on every host; empty where an earlier one is launched alike, so that only
+    warnings are wanted; None where the user has a use of his own for the log."""
+    token = secrets.token_hex(4)
+    known: set[str] = set()
+    logs: list[str | None] = []
+    for number, point in enumerate(points, 1):
+        configuration = _configuration(point)
+        if any(
+            name in source for name in USERS_OWN for source in (os.environ, launch.node_env, point.env, point.unset)
+        ):
+            logs.append(None)
+        elif configuration in known:
+            logs.append("")
+        else:
+            known.add(configuration)
+            logs.append(os.path.join(run_dir.mpi, "nccl", f"{token}-{number}"))
+    return logs
 
 
 def describe(plan: Plan, run: Run, check_mode: bool) -> list[dict[str, t.Any]]:
@@ -178,8 +221,14 @@ def make_plan(params: dict[str, t.Any], run_dir: RunDir, account: Account, check
     launch = plan_launch(params, run_dir)
     check_hosts(launch.release, [host.name for host in hosts])
     account.check()
-    jobs = tuple(plan_job(number, point, launch, hosts, run_dir, account) for number, point in enumerate(points, 1))
+    logs = plan_logs(points, launch, run_dir) if params["nccl_log"] else [None] * len(points)
+    jobs = tuple(
+        plan_job(number, point, launch, hosts, run_dir, account, log)
+        for number, (point, log) in enumerate(zip(points, logs), 1)
+    )
     launcher = this_launcher()
     others = tuple(host.name for host in hosts if not launcher.is_host(host.name))
-    plan = Plan(jobs, files, tuple(hosts), limits, Reach(others, launch.agent, account.environment))
+    reach = Reach(others, launch.agent, account.environment)
+    # The module's own files are gone by the time that the first point is over.
+    plan = Plan(jobs, files, tuple(hosts), limits, reach, collecting_sources() if any(logs) else ())
     return plan, [*notes(launch), *map(str, conflicts(launch, os.environ))]

@@ -28,6 +28,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import combine_with_checks, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import (
     Problem,
+    ProblemDict,
     ProblemError,
     entries_from,
 )
@@ -180,6 +181,13 @@ def choose_backend(wanted: str, nodes: t.Mapping[str, NodeInfo], collectives: t.
             *(problem("benchmark-missing", host, programs=", ".join(names)) for host, names in without_program.items()),
         )
     return "nccl", "as nccl_benchmark_backend says" if wanted == "nccl" else "GPUs and nccl-tests are on all workers"
+
+
+def uses_gpus(wanted: str, nodes: t.Mapping[str, t.Any]) -> bool:
+    """Whether nccl is the backend, if any: ``auto`` takes it as soon as one node has a GPU. Arguments and errors as check_nodes."""
+    return wanted == "nccl" or (
+        wanted == "auto" and any(node["gpus"]["count"] for node in _checked_nodes(nodes).values())
+    )
 
 
 def check_gpus(nodes: t.Mapping[str, NodeInfo]) -> None:
@@ -390,11 +398,12 @@ def complete_results(
             continue
         printed = outcome.get("results")
         document: ResultDocument = printed[0].copy() if printed else _empty_document()
+        # mpirun knows the hosts by their addresses.
+        document["problems"] = [_with_name(entry, names) for entry in entries_from(document["problems"])]
         # What the rows tell, the output may tell too.
         known = {entry["id"] for entry in document["problems"]}
-        # mpirun knows the hosts by their addresses.
         problems = [
-            Problem.from_dict({**entry, "host": names.get(entry["host"], entry["host"])})
+            Problem.from_dict(_with_name(entry, names))
             for entry in entries_from(outcome.get("problems"))
             if entry["id"] not in known
         ]
@@ -421,6 +430,12 @@ def complete_results(
         }
         documents.append(add_problems(document, problems))
     return documents
+
+
+def _with_name(entry: ProblemDict, names: t.Mapping[str, str]) -> ProblemDict:
+    """A problem with the inventory name of its host. ``names``: by address."""
+    host = entry["host"]
+    return entry if host is None else {**entry, "host": names.get(host, host)}
 
 
 def _launch_problem(outcome: t.Mapping[str, t.Any], message: str) -> Problem:
@@ -467,6 +482,8 @@ def _empty_document() -> ResultDocument:
         "env": {},
         "host_count": 0,
         "rank_count": 0,
+        "transport": None,
+        "software": None,
         "problems": [],
         "verdict": "incomplete",
     }

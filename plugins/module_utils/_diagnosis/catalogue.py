@@ -70,26 +70,40 @@ class Catalogue:
     def diagnose(
         self, sources: t.Iterable[Source], exit_status: int | None, facts: Facts | None = None
     ) -> list[Problem]:
-        """Why a run failed, by host; the first cause comes first, and consequences of a cause are left out.
+        """Why a run failed, by host; the first cause comes first, and consequences of a cause are left out. Then what else it warns of.
 
-        ``exit_status``: None if the run was ended from outside. The result is empty if it is 0, and if nothing is found in a
-        run that was ended. Reads each line once and keeps little of it.
+        ``exit_status``: None if the run was ended from outside; nothing may be found then. If it is 0, the result is what NCCL
+        complained of, as warnings. Reads each line once and keeps little of it.
         """
-        if exit_status == 0:
-            return []
         reader = Reader(self.signatures_by_word, exit_status, facts or Facts())
         for source in sources:
             reader.read(source)
-        found = _first_causes(_merged(reader.findings, reader.host_of), exit_status)
+        merged = _merged(reader.findings, reader.host_of)
+        if exit_status == 0:
+            return [self._found(item, "warning") for item in _complaints(merged)] + self._unexplained(reader)
+        found = _first_causes([item for item in merged if item.entry.severity == "error"], exit_status)
         first = reader.host_of_first()
+        problems = [
+            self._found(item, "error", None if item.entry.id.startswith(_OF_ALL_RANKS) else first) for item in found
+        ]
         if not found and exit_status is not None:
-            return [self.problem("unknown", first, "\n".join(reader.informative.lines()))]
-        problems = []
-        for item in found:
-            host = item.host or (None if item.entry.shared or item.entry.id.startswith(_OF_ALL_RANKS) else first)
-            named = {"name": host} if host else {}
-            problems.append(self.problem(item.entry.id, host, "\n".join(item.evidence), **{**named, **item.facts}))
-        return problems
+            problems = [self.problem("unknown", first, "\n".join(reader.informative.lines()))]
+        return problems + [
+            self._found(item, "warning") for item in _without_consequences(merged) if item.entry.severity == "warning"
+        ]
+
+    def _unexplained(self, reader: Reader) -> list[Problem]:
+        """The warning of complaints that no cause has."""
+        if not reader.unexplained:
+            return []
+        (host,) = reader.unexplained_hosts if len(reader.unexplained_hosts) == 1 else (None,)
+        return [self.problem("nccl-complaint", host, "\n".join(reader.unexplained.values()))]
+
+    def _found(self, item: Finding, severity: str, otherwise: str | None = None) -> Problem:
+        """The problem of a finding. ``otherwise``: its host, if no text names one and it may be that of a single host."""
+        host = item.host or (None if item.entry.shared else otherwise)
+        named = {"name": host} if host else {}
+        return self.problem(item.entry.id, host, "\n".join(item.evidence), severity, **{**named, **item.facts})
 
 
 def _short(host: str | None) -> str | None:
@@ -115,12 +129,21 @@ def _merged(findings: t.Iterable[Finding], host_of: t.Callable[[Finding], str | 
     return [item for (identity, host), item in merged.items() if host is not None or identity not in with_host]
 
 
+def _without_consequences(findings: t.Sequence[Finding]) -> list[Finding]:
+    """The findings but those that follow from another one of the same host."""
+    known = {(item.entry.id, _short(item.host)) for item in findings}
+    return [item for item in findings if not any((cause, _short(item.host)) in known for cause in item.entry.follows)]
+
+
+def _complaints(findings: t.Sequence[Finding]) -> list[Finding]:
+    """What hosts of a run that passed have said of themselves; connections that end are part of its end."""
+    kept = [item for item in _without_consequences(findings) if item.entry.precedence < ECHO]
+    return sorted(kept, key=lambda item: item.entry.precedence)
+
+
 def _first_causes(findings: list[Finding], exit_status: int | None) -> list[Finding]:
     """The findings that are not consequences of another one."""
-    known = {(item.entry.id, _short(item.host)) for item in findings}
-    findings = [
-        item for item in findings if not any((cause, _short(item.host)) in known for cause in item.entry.follows)
-    ]
+    findings = _without_consequences(findings)
     causes = [item for item in findings if item.entry.precedence < EFFECT]
     blamed = {_short(item.host) for item in causes}
     effects = [

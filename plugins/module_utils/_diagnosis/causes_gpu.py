@@ -36,6 +36,7 @@ ENTRIES = (
         "Run nvidia-smi and dmesg on the host. Reload the driver (modprobe nvidia), or restart the host.",
         signature("communicate with the NVIDIA driver"),
         signature("NVML: Driver Not Loaded"),
+        signature("nvmlInit", r"nvmlInit\w*\(\) failed: Driver Not Loaded"),
         signature("No such device", r"NVRM: .*No such device"),
         found_by="mpi_preflight",
         source="NVIDIA's driver, nvidia-smi and NVML (nvmlErrorString)",
@@ -47,7 +48,27 @@ ENTRIES = (
         " CUDA's compat libraries help, too.",
         signature("driver version is insufficient for CUDA runtime version"),
         signature("PTX was compiled with an unsupported toolchain"),
-        source="the CUDA Runtime API's documentation, cudaError",
+        signature("CUDA some PFN functions not found in the library"),
+        signature("NCCL cannot be captured in a graph", r"captured in a graph .*installed CUDA driver <"),
+        source="the CUDA Runtime API's documentation, cudaError, and NCCL, src/misc/cudawrap.cc",
+    ),
+    entry(
+        "gpu-nvml-missing",
+        "NCCL does not find the driver's library for management, libnvidia-ml.so.1.",
+        "In a container, set NVIDIA_DRIVER_CAPABILITIES=compute,utility. On a host, install the driver's libraries; ldconfig -p lists"
+        " them.",
+        signature("Failed to open libnvidia-ml"),
+        source="NCCL, src/os/linux.cc",
+    ),
+    entry(
+        "gpu-not-permitted",
+        "CUDA does not permit an operation: error 800, mostly when GPUs are to share memory between processes or hosts.",
+        "On machines with NVLink between hosts (GB200, GB300), give the container an IMEX channel"
+        " (/dev/nvidia-caps-imex-channels) or set NCCL_MNNVL_ENABLE=0. Elsewhere run the container privileged, or with"
+        " CAP_SYS_PTRACE and one PID namespace for all ranks of the host; or set NCCL_CUMEM_ENABLE=0.",
+        signature("operation not permitted", r"(?:Cuda failure|CUDA failure|CUDA error)\b.*\boperation not permitted"),
+        source="the CUDA Runtime API's documentation, cudaErrorNotPermitted",
+        follows=("imex-channel", "imex-domain"),
     ),
     entry(
         "gpu-driver-mismatch",
@@ -86,10 +107,19 @@ ENTRIES = (
         "This program or another one has used up the GPU's memory.",
         "Run nvidia-smi to find other programs, and end them; or set smaller sizes (nccl_benchmark_max_bytes).",
         signature("out of memory", r"(?i:\bcuda|\bhip)\b.*out of memory"),
-        signature("Failed to CUDA", r"Failed to CUDA \w+ \d+ .*bytes"),
+        signature("Failed to CUDA", r"Failed to CUDA \w+(?: async)? \d+ .*bytes"),
         precedence=CAUSE + 10,
         statuses=(2, 3),
         # Memory of the host that CUDA is to pin is short, not the GPU's.
+        follows=("shm-full", "gpu-host-memory"),
+    ),
+    entry(
+        "gpu-host-memory",
+        "CUDA cannot allocate memory of the host that GPUs can access[: {bytes} bytes].",
+        "Raise the memory limit of the container (worker_pods_resources, mpijob_resources, --memory) and set ulimit -l unlimited;"
+        " end other programs.",
+        signature("Failed to CUDA host alloc", r"Failed to CUDA host alloc (?P<bytes>\d+) bytes"),
+        source="NCCL, src/include/alloc.h",
         follows=("shm-full",),
     ),
     entry(
@@ -128,6 +158,18 @@ ENTRIES = (
         source="the CUDA Runtime API's documentation, cudaError, and NVIDIA's documentation of Xid errors",
     ),
     entry(
+        "nvlink-p2p-disabled",
+        "NVLink connects [GPUs {one} and {other}|two GPUs] of the host, but they cannot access each other's memory.",
+        _OUT
+        + " nvidia-smi topo -p2p r and nvidia-smi nvlink -s show the links; on NVSwitches check the fabric manager.",
+        signature(
+            "P2P is disabled between NVLINK connected GPUs",
+            r"P2P is disabled between NVLINK connected GPUs (?P<one>\d+) and (?P<other>\d+)",
+        ),
+        precedence=CAUSE - 5,
+        source="NCCL, src/graph/paths.cc",
+    ),
+    entry(
         "gpu-firmware",
         "The firmware (GSP) of the GPU[ {device}] does not answer the driver.",
         "Restart the host. If it happens again, update the driver.",
@@ -150,6 +192,7 @@ ENTRIES = (
         "Two GPUs cannot access each other's memory directly.",
         "Set NCCL_P2P_DISABLE=1, or check IOMMU and ACS of the host: nvidia-smi topo -p2p r.",
         signature("peer access is not supported between these two devices"),
+        signature("failed to peer with device", r"failed to peer with device \d+"),
         source="the CUDA Runtime API's documentation, cudaError",
     ),
     entry(

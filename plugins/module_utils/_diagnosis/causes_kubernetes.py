@@ -459,10 +459,16 @@ ENTRIES = (
         found_by="mpijob",
     ),
     entry(
-        "mpijob-name-taken",
-        "The MPIJob[ {name}] exists already, and no run of this name has made it.",
-        "Set gpufabric_run_id to another name.",
-        found_by="mpijob",
+        "pod-host-name",
+        "The inventory has a host or group of this pod's name, which is not the pod.",
+        "Rename it in the inventory, use an inventory without it (-i localhost,), or adopt pods with other names.",
+        found_by="worker_pods",
+    ),
+    entry(
+        "kube-name-taken",
+        "[{object}|An object that the run would make] exists already, and the run[ {run_id}] has not made it.",
+        "Set gpufabric_run_id[, or {setting},] to another name, or remove that object if nobody needs it.",
+        found_by="worker_pods and mpijob",
     ),
     entry(
         "operator-idle",

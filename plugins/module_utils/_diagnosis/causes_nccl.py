@@ -17,18 +17,22 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry im
 )
 
 _PEER = r"(?P<address>[^\s<]+)<(?P<port>\d+)>"
-_CONNECT = rf"[Cc]onnect to {_PEER} (?:failed ?: ?|returned (?:\d+\()?)"
+_CONNECT = rf"[Cc]onnect to {_PEER} (?:failed ?: ?|failed with error |returned (?:\d+\()?)"
 _COMPLETION = r"Got completion from peer (?P<address>[^\s<]+)(?:<\d+>)? with (?:status=|error )(?:\w+\()?"
 _SLOW = "Run the hosts in pairs and compare them, to find the slow host or link; check the NCCL_* variables."
 _PARSER = "the parser of nccl-tests' output"
+_LOG = "NCCL's own log (NCCL_DEBUG=INFO)"
 
 ENTRIES = (
     entry(
         "nccl-interface-missing",
         "NCCL finds no network interface that it may use.",
-        "Correct NCCL_SOCKET_IFNAME (gpufabric_data_interface), or unset it. A container needs an interface with an"
-        " address.",
+        "Correct NCCL_SOCKET_IFNAME (gpufabric_data_interface) and NCCL_OOB_NET_IFNAME, or unset them. A container needs an"
+        " interface with an address.",
         signature("no socket interface found"),
+        signature("no interface found", r"NET/Socket ?: no interface found"),
+        signature("No IP interface found", r"NET/IB ?: No IP interface found"),
+        signature("verify NCCL_OOB_NET_IFNAME"),
         signature("No usable listening interface found"),
         signature("No interface found in the same subnet as remote address"),
         signature("Socket creation failed", r"Socket creation failed ?: ?Address family not supported"),
@@ -47,6 +51,8 @@ ENTRIES = (
         " shows which nodes do not.",
         signature("Connection timed out", _CONNECT + r"Connection timed out"),
         signature("timed out", rf"[Cc]onnect to {_PEER} timed out"),
+        # NCCL 2.21, which does not say to whom.
+        signature("Connect: exceeded", r"Connect: exceeded (?:retries|timeouts) \("),
         source="NCCL, src/misc/socket.cc",
     ),
     entry(
@@ -62,8 +68,142 @@ ENTRIES = (
         "The ranks run different versions of NCCL.",
         'Install the same NCCL on all hosts. Compare "NCCL version" of each rank, and LD_LIBRARY_PATH.',
         signature("Mismatched NCCL version detected"),
+        signature("Mismatched NCCL git versions detected"),
+        signature("NCCL version mismatch with remote peer"),
         signature("Message truncated", r"Message truncated ?: received [\d,]+ bytes instead of"),
-        source="NCCL, src/init.cc and src/bootstrap.cc",
+        source="NCCL, src/init.cc, src/bootstrap.cc and src/ras/ras.cc; 2.32.3's library",
+        shared=True,
+    ),
+    entry(
+        "nccl-program-version",
+        "The program was compiled with another version of NCCL[, {there},] than it runs with[, {here}].",
+        "Build the program with the NCCL that it runs with, or let LD_LIBRARY_PATH lead to the one that it was built with.",
+        signature(
+            "running with NCCL library version",
+            r"compiled with (?:NCCL|too old) version (?:of NCCL\. It was compiled with NCCL version )?(?P<there>[\d.]+\d), but is"
+            r" running with NCCL library version (?P<here>[\d.]+\d)",
+        ),
+        source="NCCL, src/dev_runtime.cc and src/devcomm",
+        shared=True,
+    ),
+    entry(
+        "nccl-sizes-differ",
+        "The ranks do not agree on the size of a transfer.",
+        "Set NCCL_ALGO, NCCL_PROTO and the other NCCL_* variables to the same values on all hosts, also in /etc/nccl.conf and"
+        " ~/.nccl.conf.",
+        signature("message truncated", r"peer \S+ message truncated ?: receiving \d+ bytes instead of"),
+        source="NCCL, src/transport/net_socket.cc",
+        shared=True,
+    ),
+    entry(
+        "nccl-algorithm-missing",
+        "NCCL has no algorithm and protocol for the collective that its settings allow[: {function}].",
+        "Correct or unset NCCL_ALGO and NCCL_PROTO.",
+        signature("No algorithm/protocol available", r"No algorithm/protocol available for function (?P<function>\w+)"),
+        signature("no algorithm/protocol available"),
+        source="NCCL, src/enqueue.cc",
+        shared=True,
+    ),
+    entry(
+        "nccl-setting-refused",
+        "NCCL cannot use the value of a setting: [{setting}|see the evidence].",
+        "Correct or unset the variable. It may be set in /etc/nccl.conf or ~/.nccl.conf, too.",
+        signature("is being ignored because", r"(?P<setting>NCCL_\w+=\S+) is being ignored because"),
+        signature("is out of range", r"(?P<setting>NCCL_\w+=\S+) is out of range"),
+        signature("unknown value", r"(?P<setting>NCCL_\w+): unknown value"),
+        signature("Could not force merge", r"valid (?P<setting>NCCL_NET_FORCE_MERGE) string"),
+        signature("is greater than the maximum allowed", r"(?P<setting>NCCL_\w+) is greater than the maximum allowed"),
+        signature("the total number of sockets is greater", r"setting (?P<setting>NCCL_NSOCKS_PERTHREAD) to"),
+        signature("OOO RQ is force enabled but", r"(?P<setting>OOO RQ is force enabled) but"),
+        signature("All entries except the first must have a prefix", r"must have a prefix: (?P<setting>\S+)"),
+        signature("token", r"Unrecognized (?:element|prefix) token (?P<setting>\S+) when parsing"),
+        signature(
+            "Resiliency is enabled on a",
+            r"(?P<setting>Resiliency is enabled) on a \w+ communicator .* with a single device",
+        ),
+        signature("set by environment is ignored", r"(?P<setting>NCCL_\w+) set by environment is ignored due to"),
+        signature("is too big", r"(?P<setting>NCCL_\w+) value \d+ is too big"),
+        signature("is too small", r"(?P<setting>NCCL_\w+=\d+)' is too small"),
+        signature("Only matched", r"TOPO/NET ?: (?P<setting>Only matched \d+ devices, \d+ requested from \S+)"),
+        signature("which has too many devices", r"Specified fused (?P<setting>NIC \S+) which has too many devices"),
+        signature("has been set to", r"(?P<setting>NCCL_NVLS_ENABLE) has been set to .* not compatible with"),
+        source="NCCL, src/init.cc, src/graph, src/transport",
+        severity="warning",
+        shared=True,
+    ),
+    entry(
+        "nccl-topology-file",
+        "NCCL cannot use a topology or graph file[: its version is {version}, and {needed} is needed].",
+        "Unset NCCL_TOPO_FILE and NCCL_GRAPH_FILE, or take the files that belong to this NCCL and to this type of machine. A file"
+        " in /var/run/nvidia-topologyd is used, too.",
+        signature(
+            "has wrong version", r"XML (?:Topology|Graph) has wrong version (?P<version>\S+), (?P<needed>\S+) needed"
+        ),
+        signature("Could not open XML", r"Could not open XML (?:graph|topology) file"),
+        signature("XML", r"XML (?:Parse|Mismatch)\b.*:"),
+        signature("XML", r"XML (?:Import|Export) Channel ?: \w+ \d+ not found"),
+        source="NCCL, src/graph/xml.cc and src/graph/search.cc",
+    ),
+    entry(
+        "nccl-no-transport",
+        "NCCL has no way to send from [rank {one} to rank {other}|one rank to another].",
+        "Unset NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and NCCL_NET_DISABLE_INTRA. In a container, check /dev/shm and"
+        " that all containers of a host share it. NCCL_DEBUG=INFO shows which networks NCCL found.",
+        signature("No transport found for rank", r"No transport found for rank (?P<one>\d+)\S* -> rank (?P<other>\d+)"),
+        source="NCCL, src/transport.cc",
+        shared=True,
+    ),
+    entry(
+        "nccl-mixed-links",
+        "NCCL is to connect RDMA devices of different kinds, InfiniBand and RoCE[: {device} on this host is not {link}].",
+        "Name the devices of one kind in NCCL_IB_HCA; ibv_devinfo shows the link layer of each.",
+        signature(
+            "device is incompatible with the local",
+            r"Remote (?P<link>\w+) device is incompatible with the local \[\d+\](?P<device>[^\s:]+)",
+        ),
+        signature("incompatible devices", r"Attempted to (?:connect|merge) incompatible devices"),
+        signature("merge net devices with different link_layer"),
+        source="NCCL, src/transport/net_ib/connect.cc and init.cc",
+        shared=True,
+    ),
+    entry(
+        "nic-count-differs",
+        "The hosts do not have the same number of NICs that NCCL can use[: {least} to {most}].",
+        "Compare ibv_devinfo and NCCL_IB_HCA on all hosts, and repair the hosts that have fewer: with NCCL_DEBUG=INFO, NCCL says"
+        " how many each rank has. NCCL_IGNORE_NET_MISMATCH=1 and NCCL_IGNORE_COLLNET_MISMATCH=1 run the test with what is there.",
+        signature(
+            "device counts across ranks",
+            r"Detected mixed local (?:Net|CollNet) device counts across ranks \(min (?P<least>\d+), max (?P<most>\d+)\)",
+        ),
+        signature("has a different number of devices", r"Local mergedDev\S* .*different number of devices"),
+        source="NCCL, src/init.cc, since 2.30, and src/transport/net_ib.cc of 2.21",
+        shared=True,
+    ),
+    entry(
+        "collnet-unavailable",
+        "NCCL was told to reduce in the network (CollNet, SHARP), cannot do so, and uses point-to-point transfers.",
+        "Check that the SHARP plugin loads and that SHARP's aggregation manager runs; or set NCCL_COLLNET_ENABLE=0.",
+        signature("Cannot initialize CollNet, using point-to-point network instead"),
+        source="NCCL, src/transport.cc",
+        severity="warning",
+        shared=True,
+    ),
+    entry(
+        "nccl-device-api",
+        "The hosts lack what the device implementation of the test needs[: {what}].",
+        "Leave -D out of nccl_benchmark_extra_args. Symmetric memory needs NVLink or peer access between the GPUs, multicast"
+        " needs NVSwitches, and GIN needs an RDMA device that it supports.",
+        signature(
+            "requested for team but none available",
+            r"(?P<what>Multicast) support requested for team but none available",
+        ),
+        signature("User requested GIN", r"User requested (?P<what>GIN)\b.* but (?:not all ranks|the communicator)"),
+        signature("not supported", r"WARN (?P<what>GIN|RMA) not supported"),
+        signature("capable devices found", r"No (?P<what>GIN|RMA)-capable devices found"),
+        signature("Unable to use GIN", r"Unable to use (?P<what>GIN): "),
+        signature("does not support symmetric memory", r"does not support (?P<what>symmetric memory)"),
+        signature("Multimem pointer requested", r"(?P<what>Multimem) pointer requested but"),
+        source="NCCL, src/dev_runtime.cc, src/gin and src/rma",
         shared=True,
     ),
     entry(
@@ -79,7 +219,9 @@ ENTRIES = (
         "NCCL cannot read NCCL_COMM_ID.",
         "Unset NCCL_COMM_ID: nccl-tests does not need it.",
         signature("Invalid NCCL_COMM_ID"),
-        source="NCCL, src/bootstrap.cc",
+        signature("No valid", r"Net ?: No valid \S+ pair found"),
+        signature("getting address info", r"Net ?: error encountered when getting address info"),
+        source="NCCL, src/bootstrap.cc and src/misc/socket.cc",
     ),
     entry(
         "nccl-net-missing",
@@ -107,6 +249,16 @@ ENTRIES = (
             "Duplicate GPU detected",
             r"Duplicate GPU detected ?: rank (?P<rank>\d+) and rank (?P<other>\d+) both on",
         ),
+    ),
+    entry(
+        # Ranks of all hosts say so, and do not name the GPU.
+        "gpu-shared",
+        "Ranks of one host use the same GPU; NCCL does not say which.",
+        "Start one rank for each GPU: slots in the hostfile, nccl-tests' -g and -t, and CUDA_VISIBLE_DEVICES must"
+        " fit together.",
+        signature("are using the same GPU", r"Multiple Ranks are using the same GPU"),
+        source="NCCL, src/init.cc, since 2.30",
+        shared=True,
     ),
     entry(
         "ib-retry-exceeded",
@@ -140,6 +292,7 @@ ENTRIES = (
         "Read the kernel's log (dmesg) and check the device's firmware. Exclude the device with NCCL_IB_HCA=^DEVICE"
         " until it is repaired.",
         signature("async fatal event", r"NET/IB ?: (?P<device>[^\s:]+):\d+ async fatal event"),
+        signature("Unable to query", r"NET/IB ?: Unable to query (?:device (?P<device>\S+)|port_num)"),
         source="NCCL, src/transport/net_ib",
     ),
     entry(
@@ -150,6 +303,57 @@ ENTRIES = (
         precedence=CAUSE + 20,
         found_by="mpi_preflight",
         source="NCCL, src/transport/net_ib, and libibverbs, ibv_event_type_str",
+        follows=("rdma-port-flapped",),
+    ),
+    entry(
+        "rdma-port-flapped",
+        "The RDMA port[ {port}] went down and came back, or got other addresses, while the program ran.",
+        "Read the kernel's log (dmesg, \"Link down\") and the port's counter of lost links on the host and on the switch, and replace the"
+        " cable or transceiver. On RoCE, check that nothing (NetworkManager, DHCP, a CNI) configures the interface during a run.",
+        signature(
+            "async event",
+            r"NET/IB ?: (?P<port>[^\s:]+:\d+) Got (?:non-fatal )?async event ?: (?:port active|GID table change)",
+        ),
+        signature(
+            "GID table changed",
+            r"NET/IB ?: (?:(?P<port>[^\s:]+:\d+) GID table changed|\w+: GID table changed on (?P<same_port>[^\s:]+:\d+))",
+        ),
+        precedence=CAUSE + 20,
+        source="NCCL, src/transport/net_ib, 2.32.3's library, and libibverbs, ibv_event_type_str",
+    ),
+    entry(
+        "ib-subnet-changed",
+        "The subnet manager changed the InfiniBand network[ at port {port}] while the program ran[: {event}].",
+        "Read the log of the subnet manager (opensm, UFM) at that time: it was restarted, or a link came or went.",
+        signature(
+            "async event",
+            r"NET/IB ?: (?P<port>[^\s:]+:\d+) Got (?:non-fatal )?async event ?: (?P<event>LID change|P_Key change|SM change|client rereg\w+)",
+        ),
+        precedence=EFFECT,
+        source="NCCL, src/transport/net_ib, and libibverbs, ibv_event_type_str",
+    ),
+    entry(
+        "rdma-device-failed",
+        "A transfer over an RDMA device of this host failed, and NCCL went on with the other ones[: device number {device}].",
+        "Check the link of the device: NCCL_DEBUG=INFO prints its name beside its number, dmesg and the counters of its port say what"
+        " happened. The results are those of fewer devices; NCCL_IB_RESILIENCY_PORT_FAILOVER=0 ends the run instead.",
+        signature("marked as failed", r"NET/IB ?: Device (?P<device>\d+) marked as failed"),
+        source="NCCL, src/transport/net_ib/p2p_resiliency.cc, since 2.30",
+        follows=("rdma-devices-failed",),
+    ),
+    entry(
+        "rdma-devices-failed",
+        "[{count} of {all}|Several] RDMA devices of a connection failed; NCCL can do without one of them only.",
+        "Check the links of the host's RDMA devices: ibv_devinfo, dmesg, and the counters of their ports.",
+        signature(
+            "No support for more than a single failed device",
+            r"Detected (?P<count>\d+) failed devices out of (?P<all>\d+) devices",
+        ),
+        signature("is not on a functional device", r"Cannot replace QP with qpIndex=.* is not on a functional device"),
+        signature("Could not find a replacement QP for the failed QP"),
+        signature("Could not find a functional device to post the probe"),
+        signature("Maximum number of probing attempts"),
+        source="NCCL, src/transport/net_ib/p2p_resiliency.cc, since 2.30",
     ),
     entry(
         "ib-gid-unreachable",
@@ -166,7 +370,9 @@ ENTRIES = (
     entry(
         "ib-device-refused",
         "NCCL cannot open the RDMA device.",
-        "Give the container /dev/infiniband, or the resource of its device plugin (worker_pods_resources).",
+        "In Kubernetes, request the resource of the RDMA device plugin (worker_pods_resources, mpijob_resources), or run the pod"
+        " privileged: a hostPath of /dev/infiniband alone is refused by the cgroup of devices. For podman and docker pass"
+        " --device=/dev/infiniband. On a host, check the modes of /dev/infiniband/uverbs*.",
         signature("Call to ibv_open_device failed"),
         signature("Unable to open device", r"NET/IB ?: Unable to open device"),
         source="NCCL, src/misc/ibvwrap.cc and src/transport/net_ib",
@@ -200,8 +406,72 @@ ENTRIES = (
         "NCCL cannot set up NVLink SHARP.",
         "Check that the fabric manager runs and the partition is complete; or set NCCL_NVLS_ENABLE=0.",
         signature("NVLink SHARP", r"Failed to bind NVLink SHARP"),
-        signature("Cuda failure", r"transport/nvls\S+ NCCL WARN Cuda failure"),
+        signature("Cuda failure", r"transport/nvls\S+ (?:\(\w+\) )?NCCL WARN Cuda failure"),
         source="NCCL, src/transport/nvls.cc",
+    ),
+    entry(
+        "imex-channel",
+        "NVLink connects the hosts (MNNVL), but this host has no IMEX channel through which its GPUs may share memory.",
+        "Create the channel on the host (nvidia-modprobe -c 0, or NVreg_CreateImexChannel0=1 for the driver), and give it to"
+        " containers: in Kubernetes by a ComputeDomain of NVIDIA's DRA driver, elsewhere by --device=/dev/nvidia-caps-imex-channels/channel0."
+        " NCCL_MNNVL_ENABLE=0 runs the test over the network instead.",
+        signature("Check the IMEX channel configuration"),
+        source="NCCL, src/mnnvl.cc, since 2.27",
+    ),
+    entry(
+        "imex-domain",
+        "NVLink connects the hosts (MNNVL), but IMEX does not let this host use the memory of the others.",
+        "Check that nvidia-imex runs on all hosts of the NVLink domain with the same list of nodes, and that all are READY:"
+        " nvidia-imex-ctl -N. NCCL_MNNVL_ENABLE=0 runs the test over the network instead.",
+        signature("Check the IMEX configuration"),
+        source="NCCL, src/mnnvl.cc, since 2.27",
+    ),
+    entry(
+        "rccl-iommu",
+        "The kernel of the host runs without iommu=pt, which makes RCCL slow, and may make it hang.",
+        "Add iommu=pt to the command line of the kernel, and restart the host.",
+        signature("from kernel command line", r'Missing "iommu=pt" from kernel command line'),
+        source="RCCL, src/init.cc",
+        severity="warning",
+    ),
+    entry(
+        "rccl-fine-grain",
+        "HSA_FORCE_FINE_GRAIN_PCIE=1 is not set, which makes RCCL slow between GPUs that PCIe connects.",
+        "Set HSA_FORCE_FINE_GRAIN_PCIE=1 in nccl_benchmark_env.",
+        signature(
+            "from environment which can lead to low RCCL", r'Missing "HSA_FORCE_FINE_GRAIN_PCIE=1" from environment'
+        ),
+        source="RCCL, src/init.cc",
+        severity="warning",
+        shared=True,
+    ),
+    entry(
+        "numa-balancing",
+        "The kernel of the host moves memory between NUMA nodes (NUMA balancing), which makes the times of RCCL vary.",
+        "Run sysctl kernel.numa_balancing=0 on the host, and keep it in /etc/sysctl.d.",
+        signature("NUMA auto balancing enabled"),
+        source="RCCL, src/init.cc",
+        severity="warning",
+    ),
+    entry(
+        "nccl-accept-failed",
+        "A rank of this host gave up its connection to NCCL's service thread[: {reason}].",
+        "Read what the ranks of this host printed before.",
+        signature("Accept failed", r"NCCL WARN .*Accept failed:? (?P<reason>(?!Too many open files).+)"),
+        signature(
+            "exceeded error retry count after",
+            r"TryAccept: exceeded error retry count after \d+ attempts, (?P<reason>.+)",
+        ),
+        precedence=ECHO + 10,
+        source="NCCL, src/proxy.cc and src/misc/socket.cc",
+    ),
+    entry(
+        "nccl-complaint",
+        "NCCL printed warnings that the collection does not know. The run passed.",
+        "Read the warnings; NCCL_DEBUG=INFO prints what NCCL does before each of them.",
+        precedence=ECHO,
+        severity="warning",
+        found_by="the lines with NCCL WARN in the output of a run that passed",
     ),
     entry(
         "nccl-remote-error",
@@ -323,6 +593,12 @@ ENTRIES = (
                 "[{message}|The bandwidth of a size is lower than that of smaller and larger sizes].",
                 _SLOW,
             ),
+            (
+                "transport-missed",
+                "[{message}|The ranks did not talk over the transport that a rule demands].",
+                "Check the RDMA ports of these hosts, nvidia_peermem or DMA-BUF, the plugin, and the NCCL_* variables; read NCCL's"
+                " own log.",
+            ),
             ("latency-cliff", "[{message}|The time jumps from one size to the next].", _SLOW),
             (
                 "assertion-failed",
@@ -435,6 +711,36 @@ ENTRIES = (
         severity="warning",
         source="nccl-tests, doc/PERFORMANCE.md",
         found_by=_PARSER,
+    ),
+    entry(
+        "transport-differs",
+        "[{hosts} used|Some hosts used] another transport than the other hosts.",
+        "Compare the RDMA ports, the drivers and the NCCL_* variables of these hosts with those of the others: all are as slow"
+        " as the slowest.",
+        severity="warning",
+        found_by=_LOG,
+    ),
+    entry(
+        "nccl-socket-fallback",
+        "NCCL used sockets between the hosts, although [{hosts} have|hosts have] active RDMA ports.",
+        "Check NCCL_IB_HCA, libibverbs and the network plugin of these hosts, and that a container has /dev/infiniband, which needs the"
+        " RDMA resource or a privileged pod. If sockets are meant, set NCCL_NET=Socket in nccl_benchmark_env.",
+        found_by=_LOG,
+    ),
+    entry(
+        "nccl-log-unread",
+        "NCCL's own log on [{hosts}|some hosts] could not be read, so that their transport is not known.",
+        "Read the evidence: the launcher reaches the hosts by the run's ssh, and they need Python 3.8. Set"
+        " nccl_benchmark_transport to false to do without.",
+        severity="warning",
+        found_by=_LOG,
+    ),
+    entry(
+        "software-differs",
+        "[{hosts} ran|Some hosts ran] another NCCL, plugin or driver than the other hosts.",
+        "Install the same versions on all hosts; check the images and LD_LIBRARY_PATH.",
+        severity="warning",
+        found_by=_LOG,
     ),
     entry(
         "output-unread",

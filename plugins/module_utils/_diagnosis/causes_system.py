@@ -36,6 +36,8 @@ ENTRIES = (
         "Raise the memory limit, or end other programs, or set smaller sizes (nccl_benchmark_max_bytes).",
         signature("std::bad_alloc"),
         signature("Cannot allocate memory"),
+        signature("Failed to malloc", r"NCCL WARN Failed to malloc \d+ bytes"),
+        signature("returned null", r"[cm]alloc\([^)]*\) returned null"),
         signature("MemoryError", r"^(?:[\w.]+\.\w*)?MemoryError\b"),
         signature("MemoryError", r"gpufabric-cpu: (?P<host>\S+?)(?: rank (?P<rank>\d+))?: MemoryError\b"),
         precedence=EFFECT,
@@ -54,6 +56,14 @@ ENTRIES = (
         signature("No space left on device", r"/dev/shm\b.*No space left on device"),
         signature("Call to posix_fallocate failed", r"posix_fallocate failed ?: No space left"),
         precedence=CAUSE - 5,
+    ),
+    entry(
+        "shm-removed",
+        "Somebody removed NCCL's files in /dev/shm while the program ran. Often it is systemd, when the user logs out (RemoveIPC).",
+        "Set RemoveIPC=no in /etc/systemd/logind.conf and restart systemd-logind; keep other cleaners away from /dev/shm.",
+        signature("unlink shared memory", r"unlink shared memory /dev/shm/\S+ failed, error: No such file"),
+        source="NCCL, src/misc/shmutils.cc, and its documentation, troubleshooting",
+        precedence=EFFECT,
     ),
     entry(
         "shm-small",

@@ -25,7 +25,7 @@ ENTRIES = (
     entry(
         "benchmark-missing",
         "The host has no [{programs}|program of nccl-tests], which the backend nccl needs.",
-        "Install nccl-tests on the host, built with MPI=1, and set nccl_benchmark_dir to its directory. To test the"
+        "Build it by the playbook nccl_tests, or install it, built with MPI=1, and set nccl_benchmark_dir to its directory. To test the"
         " machines without NCCL, set nccl_benchmark_backend to cpu.",
         found_by=_FOUND_BY,
     ),

@@ -15,6 +15,7 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import (
+    causes_build,
     causes_gpu,
     causes_kubernetes,
     causes_launch,
@@ -31,6 +32,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 #: The entries of each chapter of the documentation.
 DOMAINS: dict[str, tuple[Entry, ...]] = {
     "What the workers have": causes_workers.ENTRIES,
+    "Building nccl-tests": causes_build.ENTRIES,
     "Runs and their owners": causes_runs.ENTRIES,
     "Names and ssh": causes_ssh.ENTRIES,
     "mpirun and the program": causes_launch.ENTRIES,

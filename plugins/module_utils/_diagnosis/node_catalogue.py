@@ -4,18 +4,23 @@
 
 # Private to the collection: it may change in any release.
 
-"""The chapters of the catalogue that modules on a node use: runs, names, ssh, memory and files."""
+"""The chapters of the catalogue that modules on a node use: builds, runs, names, ssh, memory and files."""
 
 from __future__ import annotations
 
 import socket
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import causes_runs, causes_ssh, causes_system
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import (
+    causes_build,
+    causes_runs,
+    causes_ssh,
+    causes_system,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.catalogue import Catalogue
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 
-NODE_CATALOGUE = Catalogue(causes_runs.ENTRIES, causes_ssh.ENTRIES, causes_system.ENTRIES)
+NODE_CATALOGUE = Catalogue(causes_build.ENTRIES, causes_runs.ENTRIES, causes_ssh.ENTRIES, causes_system.ENTRIES)
 
 
 def known_cause(identity: str, evidence: str = "", **facts: t.Any) -> ProblemError:

@@ -32,10 +32,15 @@ OF_THE_OTHER_END = (
     "ssh-not-",
 )
 
+#: What NCCL and RCCL begin a warning with.
+COMPLAINT = "NCCL WARN "
+
 #: Characters of a line that are read; binary output may be one endless line.
 _LONGEST = 4096
 _MOST_FINDINGS = 10_000
 MOST_EVIDENCE = 3
+#: Complaints that are kept though nothing is known of them.
+MOST_UNEXPLAINED = 8
 _WIDTH = 300
 
 _FRAME = re.compile(r"\s*-{20,}\s*\Z")
@@ -68,13 +73,15 @@ _INFORMATIVE = frozenset(
 @dataclasses.dataclass(frozen=True)
 class Source:
     """A text to search. ``lines``: an iterable such as an open file. ``host``: where it was written; None for the output of
-    mpirun, which comes from all hosts. ``name``: of the file, for the evidence.
+    mpirun, which comes from all hosts. ``name``: of the file, for the evidence. ``numbered``: whether the evidence has the numbers of
+    the lines; they say nothing of a part of a text.
     """
 
     kind: str
     lines: t.Iterable[str]
     host: str | None = None
     name: str = ""
+    numbered: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +132,9 @@ class Reader:
         self._exit_status = exit_status
         self.findings: list[Finding] = []
         self.informative = _InformativeLines()
+        #: Of a run that passed, the first lines with complaints that no signature is in, by what they say, and the hosts of all such.
+        self.unexplained: dict[str, str] = {}
+        self.unexplained_hosts: set[str | None] = set()
         self._names = facts.names
         self._ranks = dict(facts.ranks)
         self._first: int | None = None
@@ -135,6 +145,10 @@ class Reader:
         host = finding.host
         if host is None and finding.rank is not None:
             host = self._ranks.get(finding.rank)
+        return self.name_of(host)
+
+    def name_of(self, host: str | None) -> str | None:
+        """A host by the name that the run has for it."""
         if host is None:
             return None
         # As ssh writes what known_hosts has: [10.0.0.1]:2222
@@ -161,21 +175,29 @@ class Reader:
                 first = _FIRST_ENDED.match(raw)
                 self._first = int(first.group(1)) if first else self._first
             line = raw.rstrip("\r\n")
+            # Of a run that passed, nobody else's words mean anything.
+            if self._exit_status == 0 and COMPLAINT not in line:
+                continue
             self.informative.add(line, found)
             candidates = [pair for word in dict.fromkeys(found) for pair in self._signatures.get(word, ())]
-            if not candidates and not windows:
+            if not candidates and not windows and self._exit_status != 0:
                 continue
             stream, place, text = _parted(line, source)
-            shown = f"{where}{number}: {line.strip()[:_WIDTH]}"
+            shown = f"{where}{number}: {line.strip()[:_WIDTH]}" if source.numbered else line.strip()[:_WIDTH]
             if stream in windows:
                 windows[stream] = [window for window in windows[stream] if not self._extend(window, text, shown)]
+            explained = False
             for item, signature in candidates:
                 if signature.literal in text and self._counts_in(signature, source):
                     window = _Window(item, signature, place, [text.strip()], [shown])
                     if signature.lines == 1:
-                        self._close(window)
+                        explained = self._close(window) or explained
                     else:
                         windows.setdefault(stream, []).append(window)
+            if self._exit_status == 0 and not explained:
+                self.unexplained_hosts.add(self.name_of(place.host))
+                if len(self.unexplained) < MOST_UNEXPLAINED:
+                    self.unexplained.setdefault(text.partition(COMPLAINT)[2], shown)
         for window in itertools.chain.from_iterable(windows.values()):
             self._close(window)
 
@@ -199,10 +221,11 @@ class Reader:
             return True
         return False
 
-    def _close(self, window: _Window) -> None:
+    def _close(self, window: _Window) -> bool:
+        """Keep what a window shows; return whether its signature is in it."""
         match = window.signature.pattern.search(" ".join(window.texts))
         if match is None:
-            return
+            return False
         facts = {name: value.strip() for name, value in match.groupdict().items() if value}
         named = facts.pop("host", None)
         if named == "Unknown":
@@ -213,7 +236,7 @@ class Reader:
         rank = int(facts["rank"]) if facts.get("rank", "").isdigit() else window.first.rank
         key = (window.entry.id, host, rank if host is None else None)
         if self._counts[key] >= MOST_EVIDENCE or len(self.findings) >= _MOST_FINDINGS:
-            return
+            return True
         self._counts[key] += 1
         matching = [
             line
@@ -221,6 +244,7 @@ class Reader:
             if any(value in text for value in match.groups() if value)
         ]
         self.findings.append(Finding(window.entry, host, rank, facts, [window.shown[0], *matching[:4]]))
+        return True
 
 
 def _parted(line: str, source: Source) -> tuple[str, _Place, str]:

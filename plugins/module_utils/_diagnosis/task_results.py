@@ -31,6 +31,9 @@ _OF_NO_HOST = (
     "kubectl-missing",
 )
 
+#: What a rank says of the one at the other end.
+_OF_OTHER_ENDS = ("mpi-connect-failed",)
+
 
 def answer_of(text: str) -> str:
     """The message of the API server in the text of a client's exception, without its headers and traceback."""
@@ -106,11 +109,12 @@ def problems_from_play(results: t.Mapping[str, Entry], lost: t.Sequence[ProblemD
             if result.get("problems")
             else problems_from_result(result, host) or [otherwise]
         )
-        # What hosts that are gone have said, or follows from that, is no news.
+        # What hosts that are gone have said, what others say of a connection to them, or follows from that, is no news.
         news = [entry for entry in own if not lost or (entry["host"] not in gone and _is_cause(entry))]
         found += [entry for entry in news if entry not in found]
     return found
 
 
 def _is_cause(entry: ProblemDict) -> bool:
-    return entry["id"] in CATALOGUE.entries and CATALOGUE.entries[entry["id"]].precedence < EFFECT
+    known = CATALOGUE.entries.get(entry["id"])
+    return known is not None and known.precedence < EFFECT and known.id not in _OF_OTHER_ENDS

@@ -36,6 +36,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader i
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
     CHANGES,
+    OWNER_ANNOTATION,
     ROLE_LABEL,
     condition_of,
     has_settings,
@@ -106,7 +107,8 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
     """A run's MPIJob: its ``objects`` and ``policy``, ``name``, ``namespace``, ``selector``, ``workers``, ``ranks``, ``points``, ``needs``.
 
     ``settings``: the role's variables without their prefix, those of the role nccl_benchmark below ``benchmark``. ``name``: of the
-    job, by default the run's; ``owner``: is noted in the job, unless it is empty.
+    job, by default the run's; ``owner``: is noted in the job, unless it is empty, and the ConfigMap, which has the run's name then,
+    claims the run for it.
     ``files``: the texts that the pods need, by name: ``mpijob-pod`` and ``cpu_perf.py``. Raises OptionError.
     """
     _check(settings)
@@ -118,11 +120,14 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
     if backend == "cpu":
         texts["cpu_perf.py"] = files["cpu_perf.py"]
     metadata = {"namespace": settings["namespace"], "labels": {**settings["labels"], **labels(run_id)}}
+    own = {OWNER_ANNOTATION: settings["owner"]} if settings["owner"] else {}
+    # The operator has one of its own that is called NAME-config.
+    config_name = f"{object_name(run_id) if own else name}-files"
+    settings = {**settings, "files": config_name}
     config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        # The operator has one of its own that is called NAME-config.
-        "metadata": {"name": f"{name}-files", **metadata},
+        "metadata": {"name": config_name, **metadata, **({"annotations": own} if own else {})},
         "data": texts,
     }
     job: dict[str, t.Any] = {
@@ -251,7 +256,7 @@ def _template(
 ) -> dict[str, t.Any]:
     # Names that the operator does not take for volumes of its own.
     volumes = [
-        {"name": "gpufabric-files", "configMap": {"name": f"{name}-files", "defaultMode": 0o555}},
+        {"name": "gpufabric-files", "configMap": {"name": settings["files"], "defaultMode": 0o555}},
         {"name": "gpufabric-run", "emptyDir": {"medium": "Memory"}},
     ]
     # The operator sets the subdomain too, to the name of its Service, which is the job's or the job's with -worker.
@@ -473,7 +478,8 @@ def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -
     else:
         exit_status, seconds = point["exit_status"], point["seconds"]
         try:
-            results = parse_results(point["lines"])
+            # Names of workers are those of their hosts.
+            results = parse_results(point["lines"], Facts() if exit_status == 0 else None)
         except GpufabricError as error:
             unread = str(error)
         if exit_status == 0:
@@ -504,7 +510,9 @@ def _run_problems(plan: Object, point: Object) -> list[Problem]:
         return [problem("run-timeout", evidence=said, seconds=f"{point['seconds']:.0f}")]
     status = {} if point["exit_status"] is None else {"status": point["exit_status"]}
     found = _diagnosed(plan, point["lines"], {}, point["exit_status"])
-    return found or [problem("run-failed", evidence=said, path=LOG_NAME, **status)]
+    if any(item.severity == "error" for item in found):
+        return found
+    return [problem("run-failed", evidence=said, path=LOG_NAME, **status), *found]
 
 
 def _diagnosed(

@@ -26,6 +26,8 @@ RUN_LABEL = "gpufabric.nccl/run"
 #: Who made an object, and a digest of the settings that it was made with.
 OWNER_ANNOTATION = "gpufabric.nccl/owner"
 SETTINGS_ANNOTATION = "gpufabric.nccl/settings"
+#: Which attempt of an owner to start the run made the object that claims it.
+START_ANNOTATION = "gpufabric.nccl/start"
 # What the pods of a Kubeflow MPIJob carry (mpi-operator v2beta1, pkg/controller/mpi_job_controller.go).
 JOB_LABEL = "training.kubeflow.org/job-name"
 ROLE_LABEL = "training.kubeflow.org/job-role"
@@ -36,6 +38,8 @@ CHANGES = ("get", "list", "create", "patch", "delete")
 TO_SHIELD = ("networking.k8s.io", "networkpolicies", CHANGES)
 
 _PREFIX = "gpufabric-"
+#: In place of the id of an object that is to be new.
+_NEW = "new"
 # Pods and Services add suffixes of their own to it, up to the 63 characters of a DNS label.
 _LONGEST_NAME = 40
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z")
@@ -72,6 +76,11 @@ def ownership(owner: str, settings: t.Any) -> dict[str, str]:
     return {OWNER_ANNOTATION: owner, SETTINGS_ANNOTATION: hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 
+def run_start(found: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+    """Which attempt of its owner made the object that claims a run; empty if there is none, or one that does not say so."""
+    return next((_annotation(item, START_ANNOTATION) or "" for item in found), "")
+
+
 def network_policy(run_id: str, metadata: t.Mapping[str, t.Any], owner: str) -> dict[str, t.Any]:
     """The NetworkPolicy by which only the run's own pods can connect to each other, on any port, as MPI and NCCL do.
 
@@ -97,6 +106,12 @@ def has_settings(found: t.Mapping[str, t.Any], wanted: t.Mapping[str, t.Any]) ->
     return _annotation(found, SETTINGS_ANNOTATION) == _annotation(wanted, SETTINGS_ANNOTATION)
 
 
+def has_start(found: t.Mapping[str, t.Any], wanted: t.Mapping[str, t.Any]) -> bool:
+    """Whether an object of the cluster was made by the attempt that wants one, if that matters to it."""
+    start = _annotation(wanted, START_ANNOTATION)
+    return start is None or _annotation(found, START_ANNOTATION) == start
+
+
 def run_taken(
     run_id: str,
     owner: str,
@@ -113,13 +128,64 @@ def run_taken(
     for item in found:
         theirs = _annotation(item, OWNER_ANNOTATION)
         others = theirs not in (None, owner)
-        if not others and (wanted is None or is_finished(item) or has_settings(item, wanted)):
+        same = wanted is None or is_finished(item) or has_settings(item, wanted)
+        if others:
+            state = f"belongs to {theirs}"
+        elif not same:
+            state = "has objects in the cluster that were made with other settings"
+        elif wanted is not None and not has_start(item, wanted):
+            state = "is being started by another play"
+        else:
             continue
-        state = f"belongs to {theirs}" if others else "has objects in the cluster that were made with other settings"
         said = f"{item.get('kind')} {item['metadata']['name']}, created {item['metadata'].get('creationTimestamp')}"
         age = _age(item, now)
         problems.append(problem("run-taken", None, said, run_id=run_id, state=state, **({"age": age} if age else {})))
     return problems
+
+
+def claimed(
+    objects: t.Iterable[t.Mapping[str, t.Any]], found: t.Iterable[t.Mapping[str, t.Any]] = ()
+) -> list[dict[str, t.Any]]:
+    """Objects as the API server takes them only if each is new, or still the one of its kind and name that was ``found``.
+
+    It ignores the uid of an object that it creates, and lets nobody change the uid of one that exists.
+    """
+    uids = {_identity(item): item["metadata"]["uid"] for item in found}
+    return [{**item, "metadata": {**item["metadata"], "uid": uids.get(_identity(item), _NEW)}} for item in objects]
+
+
+def objects_taken(
+    run_id: str,
+    owner: str,
+    found: t.Iterable[t.Mapping[str, t.Any]],
+    wanted: t.Iterable[t.Mapping[str, t.Any]],
+    *,
+    take_over: bool = False,
+    setting: str | None = None,
+    now: float | None = None,
+) -> list[Problem]:
+    """Why a play must not change objects that have the names of those it makes; empty if they are its run's.
+
+    ``found``, ``wanted``: objects of several kinds. ``take_over``: from other owners, but from nobody who is no run. ``setting``: a
+    variable that gave names. ``now``: seconds since the epoch.
+    """
+    by_identity = {_identity(item): item for item in wanted}
+    problems: list[Problem] = []
+    for item in found:
+        name = f"{item.get('kind')} {item['metadata']['name']}"
+        theirs = item["metadata"].get("labels") or {}
+        if any(theirs.get(key) != value for key, value in labels(run_id).items()):
+            facts = {"object": name, "run_id": run_id, **({"setting": setting} if setting else {})}
+            said = f"{name}, created {item['metadata'].get('creationTimestamp')}"
+            problems.append(problem("kube-name-taken", None, said, **facts))
+        elif not take_over and not any(told.id == "run-taken" for told in problems):
+            # Whose the first one is says it.
+            problems += run_taken(run_id, owner, [item], by_identity.get(_identity(item)), now)
+    return problems
+
+
+def _identity(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
+    return item["kind"], item["metadata"]["name"]
 
 
 def condition_of(job: t.Mapping[str, t.Any] | None, kind: str) -> t.Mapping[str, t.Any] | None:

@@ -66,9 +66,7 @@ def make_container(
     resources = _resources(settings)
     if works and resources:
         container["resources"] = {"requests": resources, "limits": resources}
-    context = _security_context(settings if works else {**settings, "capabilities": []})
-    if context:
-        container["securityContext"] = context
+    container["securityContext"] = _security_context(settings if works else {**settings, "capabilities": []})
     return container
 
 
@@ -107,7 +105,22 @@ def make_template(
     annotations = _annotations(settings) if works else {}
     if annotations:
         metadata["annotations"] = annotations
-    return {"metadata": metadata, "spec": merged(own, settings["pod_spec"])}
+    whole: dict[str, t.Any] = merged(own, settings["pod_spec"])
+    if isinstance(whole["containers"], list):
+        _let_escalate(whole["containers"][0])
+    return {"metadata": metadata, "spec": whole}
+
+
+def _let_escalate(container: dict[str, t.Any]) -> None:
+    """Take back what Kubernetes refuses beside a container's ``privileged``, or the capability that is as good."""
+    context = container.get("securityContext")
+    if not isinstance(context, dict) or context.get("allowPrivilegeEscalation") is not False:
+        return
+    capabilities = (context.get("capabilities") or {}).get("add") or ()
+    if context.get("privileged") or "CAP_SYS_ADMIN" in capabilities:
+        container["securityContext"] = {
+            key: value for key, value in context.items() if key != "allowPrivilegeEscalation"
+        }
 
 
 def merged(ours: t.Any, theirs: t.Any) -> t.Any:
@@ -167,20 +180,15 @@ def _annotations(settings: t.Mapping[str, t.Any]) -> dict[str, str]:
 
 
 def _security_context(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    context: dict[str, t.Any] = {}
+    # Root's sshd, logins and mpirun have what they need from the start: nothing that they run gains by set-user-ID.
+    context: dict[str, t.Any] = {"allowPrivilegeEscalation": False}
     capabilities: dict[str, t.Any] = {"add": settings["capabilities"]} if settings["capabilities"] else {}
     if settings["run_as_user"] is not None:
         context["runAsUser"] = settings["run_as_user"]
         if context["runAsUser"] != 0:
             # What the Pod Security Standard "restricted" asks for.
             capabilities["drop"] = ["ALL"]
-            context.update(
-                {
-                    "runAsNonRoot": True,
-                    "allowPrivilegeEscalation": False,
-                    "seccompProfile": {"type": "RuntimeDefault"},
-                }
-            )
+            context.update({"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}})
     if settings["run_as_group"] is not None:
         context["runAsGroup"] = settings["run_as_group"]
     if capabilities:

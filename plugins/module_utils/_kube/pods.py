@@ -20,6 +20,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader i
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
     CHANGES,
+    OWNER_ANNOTATION,
     job_selector,
     labels,
     network_policy,
@@ -122,7 +123,8 @@ def _service(run_id: str, settings: Object) -> dict[str, t.Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _metadata(run_id, settings),
+        # Made first and removed last, it claims the run for its owner.
+        "metadata": {**_metadata(run_id, settings), "annotations": {OWNER_ANNOTATION: settings["owner"]}},
         # Names are to resolve before all pods are ready: they are for people, the run itself uses addresses.
         "spec": {"clusterIP": "None", "selector": labels(run_id), "publishNotReadyAddresses": True},
     }

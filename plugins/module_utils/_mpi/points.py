@@ -104,17 +104,25 @@ class Job:
     command: tuple[str, ...]
     environment: t.Mapping[str, str]
     ranks: int
+    #: The directory of NCCL's logs on every host; empty if it writes none.
+    log: str = ""
+    #: The same for points that are launched alike: those that write no log have the transport of one that does.
+    configuration: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """All that a run does. ``files``: texts by name. ``hosts``: of the hostfile. ``reach``: how they are reached."""
+    """All that a run does. ``files``: texts by name. ``hosts``: of the hostfile. ``reach``: how they are reached.
+
+    ``collecting``: the modules that summarise NCCL's logs on other hosts.
+    """
 
     jobs: tuple[Job, ...]
     files: t.Mapping[str, str]
     hosts: tuple[Host, ...]
     limits: Limits
     reach: Reach
+    collecting: tuple[tuple[str, str], ...] = ()
 
     def fingerprints(self) -> list[str]:
         """Of each point, the same where its result would be: time-outs do not count, nor what it is called."""
@@ -129,7 +137,8 @@ class Plan:
 
 def _told(job: Job) -> list[t.Any]:
     """What a point does. Of the environment counts what goes to the ranks: the rest is the login's."""
-    words = frozenset(job.command) - {RUN_ID_VARIABLE, POINT_VARIABLE}
+    # The directory of a log is another one in each run.
+    words = frozenset(job.command) - {RUN_ID_VARIABLE, POINT_VARIABLE} - ({"NCCL_DEBUG_FILE"} if job.log else set())
     handed_on = {name: value for name, value in job.environment.items() if name in words}
     return [job.command, handed_on, job.ranks]
 

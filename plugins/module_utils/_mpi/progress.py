@@ -24,6 +24,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_
 _ANSWER = "gpufabric.nccl"
 #: How much of the events one poll brings.
 _MOST_EVENTS = 1 << 18
+#: Characters of an event that are waited for. One with the results of 4096 ranks has a few million.
+_LONGEST_EVENT = 1 << 26
 #: How much of the output one call brings, in blocks of 64 KiB.
 _MOST_BLOCKS = 48
 _BLOCK = 1 << 16
@@ -124,7 +126,9 @@ class Journal:
     def feed(self, text: str) -> list[Event]:
         """The events that are whole now. They are ASCII, so that characters are bytes."""
         self.offset += len(text)
-        *lines, self._part = (self._part + text).split("\n")
+        *lines, part = (self._part + text).split("\n")
+        # What follows of a longer one is no event either.
+        self._part = part if len(part) <= _LONGEST_EVENT else ""
         return parse_events(lines)
 
 

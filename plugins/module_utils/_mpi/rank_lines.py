@@ -22,14 +22,16 @@ _WORD = "gpufabric-rank"
 #: To the error output, so that nothing is added to what the program prints. SSH_CONNECTION ends with the address and port that
 #: the host was reached at; on the launcher it is empty.
 _STARTER = f'echo "{_WORD} $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_SIZE $(uname -n) $SSH_CONNECTION" >&2; exec "$0" "$@"'
+#: The directory of NCCL_DEBUG_FILE, which NCCL does not make, on every host.
+_LOG_STARTER = '(umask 077; mkdir -p "${NCCL_DEBUG_FILE%/*}") 2>/dev/null; ' + _STARTER
 _MARK = re.compile(rf"{_WORD} (\d{{1,9}}) (\d{{1,9}}) (\S+)(?: \S+ \d+ (\S+) \d+)?[ \t]*(?:\r?\n|\Z)")
 #: Characters of an unfinished line that are kept.
 _LONGEST = 4096
 
 
-def started(program: t.Sequence[str]) -> list[str]:
-    """The argv by which a rank says where it is, and then becomes the program."""
-    return ["/bin/sh", "-c", _STARTER, *program]
+def started(program: t.Sequence[str], logs: bool = False) -> list[str]:
+    """The argv by which a rank says where it is, and then becomes the program. ``logs``: to the file NCCL_DEBUG_FILE."""
+    return ["/bin/sh", "-c", _LOG_STARTER if logs else _STARTER, *program]
 
 
 def without_marks(text: str) -> str:

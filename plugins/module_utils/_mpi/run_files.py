@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import glob
 import json
 import os
@@ -25,7 +24,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, remove, write_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import locked, read_text, remove, write_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import (
     Plan,
     assemble,
@@ -123,7 +122,7 @@ class Run:
         ``archive``: put all that was printed into one file in the end.
         """
         self.run_dir.create(self.run_dir.mpi, self.run_dir.tmp)
-        with self._lock():
+        with locked(self.run_dir.mpi):
             followed = self.can_follow(plan)
             if not followed:
                 state = self._read(self._state)
@@ -156,7 +155,7 @@ class Run:
         """End what runs of the points, on all hosts; what came of them all, where any were run. Raises NodeError."""
         if not self.exists():
             return {}
-        with self._lock():
+        with locked(self.run_dir.mpi):
             state = self._read(self._state)
             if state is None:
                 return {}
@@ -372,13 +371,3 @@ class Run:
     def _read(path: str) -> dict[str, t.Any] | None:
         text = read_text(path)
         return None if text is None else json.loads(text)
-
-    @contextlib.contextmanager
-    def _lock(self) -> t.Iterator[None]:
-        """Against two starts or ends at once."""
-        descriptor = os.open(self.run_dir.mpi, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)

@@ -24,6 +24,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import Beginning
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.nccl_logs import (
+    Logged,
+    chooses_sockets,
+    collect_logs,
+    copied,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import (
     Job,
     Limits,
@@ -49,6 +56,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import 
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import OUTCOME, Run, outcome_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.json_output import is_document
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines import Lines
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import GrowingOutput, parse_file
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
@@ -114,23 +122,36 @@ def go_through(run: Run, plan: Plan, kept: t.Mapping[int, t.Mapping[str, t.Any]]
     _Runner(run, plan, kept).work(begun)
 
 
+def _size_of(directory: str) -> int:
+    """The bytes of the files in a directory; 0 where there is none."""
+    if not directory:
+        return 0
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+    return 0
+
+
 class _Growing:
     """A file that grows, read on from where it was last."""
 
     def __init__(self, path: str, feed: t.Callable[[bytes], None]) -> None:
+        self.path = path
         self._file = open(path, "rb")  # noqa: SIM115  # as long as the point
         self._feed = feed
+        #: Bytes that have been read.
+        self.taken = 0
 
     def size(self) -> int:
         """Bytes that it has now."""
         return os.fstat(self._file.fileno()).st_size
 
-    def advance(self) -> bool:
-        """Read what is new, at most so much; whether there was anything."""
+    def advance(self, end: int | None = None) -> bool:
+        """Read what is new, at most so much, and not beyond ``end``; whether there was anything."""
         for count in range(_MOST_BLOCKS):
-            block = self._file.read(_BLOCK)
+            block = self._file.read(_BLOCK if end is None else min(_BLOCK, max(0, end - self.taken)))
             if not block:
                 return count > 0
+            self.taken += len(block)
             self._feed(block)
         return True
 
@@ -168,7 +189,8 @@ class _Compressor:
             part = f"{path}.part"
             try:
                 with open(path, "rb") as source, gzip.open(part, "wb", compresslevel=1) as target:
-                    shutil.copyfileobj(source, target, _BLOCK)
+                    # No more than that: somebody may still write to it.
+                    shutil.copyfileobj(Beginning(source, os.fstat(source.fileno()).st_size), target, _BLOCK)
                 os.replace(part, f"{path}.gz")
                 os.unlink(path)
             except OSError:
@@ -188,6 +210,8 @@ class _Runner:
         self._launcher = this_launcher()
         self._reaped: list[Reaped] = []
         self._asked = (run.asked(), time.monotonic())
+        #: A result that has its transport, by how its point was launched.
+        self._told: dict[str, ResultDocument] = {}
 
     def work(self, begun: t.Callable[[], None]) -> None:
         """Go through all points."""
@@ -202,7 +226,7 @@ class _Runner:
         for number, (job, fingerprint) in enumerate(zip(self._plan.jobs, self._plan.fingerprints()), 1):
             entry = {"id": job.point.id, "name": job.point.name, "command": job.command, "fingerprint": fingerprint}
             if number in self._kept:
-                self._take_over(number)
+                self._take_over(number, job)
                 continue
             if reason == "ended" and limits.total is not None and time.monotonic() - begin >= limits.total:
                 reason = "limited"
@@ -222,8 +246,10 @@ class _Runner:
         self._compressor.finish()
         run.close(reason, failed, self._reaped)
 
-    def _take_over(self, number: int) -> None:
+    def _take_over(self, number: int, job: Job) -> None:
         outcome = {name: self._kept[number][name] for name in OUTCOME}
+        if job.log and outcome["results"]:
+            self._told[job.configuration] = outcome["results"][0]
         output = self._run.output(number)
         # What it has in its directory already stays true.
         self._run.tell(event="ended", point=number, outcome={**outcome, **output, "resumed": True})
@@ -263,16 +289,21 @@ class _Runner:
         watch = _Watch(run, number, job, output)
         overdue = watch.wait(process, self._plan.limits, self._is_orphan)
         duration = round(time.monotonic() - begin, 3)
-        if not overdue:
-            watch.drain()
+        # A child that goes on printing when mpirun has ended would fill the file system.
+        is_written = not overdue and watch.drain()
         reaped: list[Reaped] = []
         sizes = {name: os.stat(path).st_size for name, path in output.items()} if overdue else None
-        if overdue or process.returncode != 0 or watch.lost_daemon:
+        if overdue or process.returncode != 0 or watch.lost_daemon or is_written:
             reaped = run.end_here(process.pid if overdue else None)
             process.wait()
             reaped += reap(run.run_dir.run_id, self._plan.reach, os.environ)
             self._reaped += [found for found in reaped if found not in self._reaped]
-        results, unread = watch.finish()
+        passed = not overdue and process.returncode == 0 and not watch.lost_daemon
+        logged = self._logged(job)
+        for line in logged.complaints if logged else ():
+            watch.complain(line)
+        results, unread = watch.finish(self._facts(list(watch.marks.found.values())) if passed else None)
+        results = self._with_log(job, results, logged)
         problems = self._problems(job, overdue, process.returncode, watch, results, output, sizes)
         problems += [problem for problem in (found.problem() for found in reaped) if problem is not None]
         if overdue:
@@ -284,6 +315,25 @@ class _Runner:
             status, output, problems, exit_status=exit_status, duration=duration, results=results, unread=unread
         )
         return found, overdue == "orphan"
+
+    def _logged(self, job: Job) -> Logged | None:
+        """What NCCL logged of a launch; None if it writes no log."""
+        if not job.log:
+            return None
+        own = any(self._launcher.is_host(host) for host in self._hosts)
+        return collect_logs(
+            job.log, own, self._plan.reach, self._plan.collecting, os.environ, chooses_sockets(job.environment)
+        )
+
+    def _with_log(self, job: Job, results: list[ResultDocument], logged: Logged | None) -> list[ResultDocument]:
+        """The results with what NCCL logged of this launch, or of an earlier one that was launched alike."""
+        if logged is None:
+            told = self._told.get(job.configuration)
+            return [copied(told, document) for document in results] if told else results
+        results = [logged.added_to(document) for document in results]
+        if results:
+            self._told[job.configuration] = results[0]
+        return results
 
     def _problems(
         self,
@@ -315,7 +365,7 @@ class _Runner:
                     "disk-full", self._own_host(), f"the point was ended when it had printed {printed}", **facts
                 )
             causes = self._diagnosed(
-                None, marks, output, {path: min(length, _MOST_DIAGNOSED) for path, length in (sizes or {}).items()}
+                None, watch, output, {path: min(length, _MOST_DIAGNOSED) for path, length in (sizes or {}).items()}
             )
             return [own, *(cause for cause in causes if cause.id != own.id)]
         if overdue:
@@ -323,10 +373,11 @@ class _Runner:
             missing = missing_hosts(marks, self._hosts, self._launcher) if len(marks) < job.ranks else []
             # What it waits for may be in its words.
             own = overdue_problem(overdue, seconds, job.ranks, len(marks), missing)
-            causes = self._diagnosed(None, marks, output, sizes)
-            return [*causes, dataclasses.replace(own, severity="warning") if causes else own]
+            causes = self._diagnosed(None, watch, output, sizes)
+            known = any(cause.severity == "error" for cause in causes)
+            return [*causes, dataclasses.replace(own, severity="warning") if known else own]
         if returncode or watch.lost_daemon:
-            return self._diagnosed(returncode or None, marks, output)
+            return self._diagnosed(returncode or None, watch, output, watch.taken())
         problems = started_placement_problems(marks, self._hosts, job.ranks, self._launcher)
         for document in results:
             problems += [] if problems else listed_placement_problems(document, len(self._hosts), job.ranks)
@@ -339,20 +390,14 @@ class _Runner:
     def _diagnosed(
         self,
         returncode: int | None,
-        marks: t.Sequence[Mark],
+        watch: _Watch,
         output: t.Mapping[str, str],
         sizes: t.Mapping[str, int] | None = None,
     ) -> list[Problem]:
-        """The causes that what a point printed tells. ``returncode``: None where it was ended.
+        """The causes that what a point printed tells, and what NCCL logged. ``returncode``: None where it was ended.
 
         ``sizes``: how much of each output to read; what mpirun says after it was told to end is of that end.
         """
-        find = host_finder(self._hosts, self._launcher)
-        hosts = {mark: find(mark) or mark.host for mark in marks}
-        facts = Facts(
-            names={mark.host: host for mark, host in hosts.items()},
-            ranks={mark.rank: host for mark, host in hosts.items()},
-        )
         with contextlib.ExitStack() as files:
             sources = [
                 Source(
@@ -362,7 +407,17 @@ class _Runner:
                 )
                 for name in ("stderr", "stdout")
             ]
-            return diagnose(sources, returncode, facts)
+            sources.append(Source("launcher", watch.complaints, name="NCCL's log", numbered=False))
+            return diagnose(sources, returncode, self._facts(list(watch.marks.found.values())))
+
+    def _facts(self, marks: t.Sequence[Mark]) -> Facts:
+        """The hosts of the ranks that have begun, as the hostfile calls them."""
+        find = host_finder(self._hosts, self._launcher)
+        hosts = {mark: find(mark) or mark.host for mark in marks}
+        return Facts(
+            names={mark.host: host for mark, host in hosts.items()},
+            ranks={mark.rank: host for mark, host in hosts.items()},
+        )
 
     def _is_orphan(self) -> bool:
         """Whether nobody has asked for the run for too long."""
@@ -391,6 +446,8 @@ class _Watch:
 
     def __init__(self, run: Run, number: int, job: Job, output: t.Mapping[str, str]) -> None:
         self.marks = Marks()
+        #: What NCCL wrote elsewhere that may tell of a failure.
+        self.complaints: list[str] = []
         self._run = run
         self._number = number
         self._job = job
@@ -399,6 +456,7 @@ class _Watch:
         #: Bytes that are free in its file system, and all that this has.
         self.space = (0, 0)
         self._text = GrowingOutput()
+        self._error_lines = Lines()
         self._head = b""
         self._out = _Growing(self._path, self._take)
         #: mpirun of Open MPI 5.0.11 ends with 0 then.
@@ -419,7 +477,7 @@ class _Watch:
             now = time.monotonic()
             if self._advance():
                 changed = now
-            printed = self._out.size() + self._err.size()
+            printed = self._out.size() + self._err.size() + _size_of(self._job.log)
             if limits.output and printed > limits.output:
                 return "output"
             self.space = _space(self._directory)
@@ -436,19 +494,32 @@ class _Watch:
                 return "orphan"
         return None
 
-    def drain(self) -> None:
-        """Read all that was printed."""
-        while self._advance():
-            pass
+    def complain(self, line: str) -> None:
+        """Take a line of NCCL's log that may tell of a failure."""
+        self.complaints.append(line)
+        self._text.complain(line)
 
-    def finish(self) -> tuple[list[ResultDocument], str | None]:
-        """The result documents of all that was printed, or why there are none."""
+    def drain(self) -> bool:
+        """Read all that was printed until now; whether somebody has printed more meanwhile."""
+        ends = (self._out.size(), self._err.size())
+        while self._advance(*ends):
+            pass
+        return (self._out.size(), self._err.size()) != ends
+
+    def taken(self) -> dict[str, int]:
+        """How many bytes of each output were read."""
+        return {file.path: file.taken for file in (self._out, self._err)}
+
+    def finish(self, facts: Facts | None) -> tuple[list[ResultDocument], str | None]:
+        """The result documents of all that was printed, or why there are none. ``facts``: of a run that passed, as of parse_results."""
         self.drain()
         self._out.close()
         self._err.close()
         try:
             head = self._head.decode("utf-8", errors="replace")
-            return (parse_file(self._path) if is_document(head) else self._text.documents()), None
+            if is_document(head):
+                return parse_file(self._path, facts, self._out.taken), None
+            return self._text.documents(facts), None
         except GpufabricError as error:
             return [], str(error)
 
@@ -458,11 +529,14 @@ class _Watch:
 
     def _take_error(self, block: bytes) -> None:
         self.marks.feed(block)
+        for line in self._error_lines.feed(block):
+            self._text.complain(line)
         self.lost_daemon = self.lost_daemon or _LOST_DAEMON in block
 
-    def _advance(self) -> bool:
+    def _advance(self, *ends: int) -> bool:
+        """``ends``: of both, until where to read."""
         # Both, whatever came of the first.
-        grown = [self._out.advance(), self._err.advance()]
+        grown = [file.advance(end) for file, end in zip((self._out, self._err), ends or (None, None))]
         rows = self._text.new_rows()
         if rows:
             self._run.tell(event="rows", point=self._number, rows=rows)

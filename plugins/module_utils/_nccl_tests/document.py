@@ -18,6 +18,7 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import (
     Steps,
@@ -25,6 +26,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwid
     bus_factor,
     times,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.complaints import Complaints
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import (
     Placement,
     ResultDocument,
@@ -83,6 +85,7 @@ class Test:
     json_output: str | None = None
     failure: str = ""
     errors: list[str] = dataclasses.field(default_factory=list)
+    complaints: Complaints = dataclasses.field(default_factory=Complaints)
     #: Formats without a summary say in another way that they are whole; None where the summary is to be there.
     ended: bool | None = None
 
@@ -102,8 +105,8 @@ class Test:
         """The number of programs that printed the text: each has one rank 0 and one summary."""
         return max(1, sum(rank["rank"] == 0 for rank in self.ranks), len(self.bounds))
 
-    def document(self) -> ResultDocument:
-        """The result document."""
+    def document(self, facts: Facts | None) -> ResultDocument:
+        """The result document. ``facts``: of the run, which name the hosts that NCCL warned of; None: without its warnings."""
         self._settle_headless_rows()
         self._settle_joined_rows()
         self._settle_half_rows()
@@ -127,9 +130,12 @@ class Test:
             "env": self.env,
             "host_count": len({rank["host"] for rank in self.ranks}),
             "rank_count": len(self.ranks),
+            "transport": None,
+            "software": None,
             "problems": [],
             "verdict": "",
         }
+        problems += self.complaints.problems(facts, {rank["host"] for rank in self.ranks}) if facts else []
         return add_problems(t.cast(ResultDocument, document), problems)
 
     def _settle_headless_rows(self) -> None:

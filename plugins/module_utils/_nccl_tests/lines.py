@@ -14,20 +14,29 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.reader import LogReader, add_facts
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.shapes import FleetFacts
+
 #: Bytes that are read at once: what fits in the processor's cache.
 BLOCK = 1 << 15
 #: Characters of a line that are kept. Nothing of interest is longer, but what is no text may have no line ends at all.
 LONGEST = 1 << 20
 
 _OF_NCCL = "] NCCL "
+_ANY_OF_NCCL = "CCL "
+#: In the first line of a test that all versions print.
+_BANNER = " nGpus "
+#: Tests whose logs are told from one another.
+_MOST_TESTS = 1000
 _BLANKS = "    "
 
 
 class Lines:
     """The lines that are worth a look, of a text that comes in blocks: of a file, or of one that still grows."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: TestLogs | None = None) -> None:
         self._carry = ""
+        self._log = log
 
     def feed(self, block: bytes) -> t.Iterator[str]:
         """The lines that have ended in a block."""
@@ -35,6 +44,8 @@ class Lines:
         text = self._carry + block.decode("latin-1")
         *lines, carry = text.split("\n")
         self._carry = carry[:LONGEST]
+        if self._log is not None and (_ANY_OF_NCCL in text or _BANNER in text):
+            self._log.feed(lines)
         if "CCL version" in text or _has_piece(text):
             found = [line for line in lines if is_candidate(line)]
         else:
@@ -47,9 +58,40 @@ class Lines:
         return _decoded(self._carry)
 
 
-def lines_of(file: t.IO[bytes]) -> t.Iterator[tuple[str, bool]]:
-    """The lines of a file that are worth a look, each with whether its end is there."""
-    lines = Lines()
+class TestLogs:
+    """What NCCL logged in a text, by the tests that are in it."""
+
+    def __init__(self) -> None:
+        self._readers = [LogReader()]
+        self._begun = False
+
+    def feed(self, lines: t.Sequence[str]) -> None:
+        """Take some lines."""
+        begin = 0
+        for index, line in enumerate(lines):
+            if _BANNER in line:
+                # What comes before the first banner is of the first test.
+                if self._begun and len(self._readers) < _MOST_TESTS:
+                    self._readers[-1].feed(lines[begin:index])
+                    self._readers.append(LogReader())
+                    begin = index
+                self._begun = True
+        self._readers[-1].feed(lines[begin:] if begin else lines)
+
+    def facts(self, count: int) -> list[FleetFacts]:
+        """The facts of each of ``count`` tests; none of any if it cannot be told which lines are whose."""
+        found = [reader.facts for reader in self._readers]
+        if count == 1:
+            total: FleetFacts = {}
+            for facts in found:
+                add_facts(total, facts)
+            return [total]
+        return found if len(found) == count else [{} for _number in range(count)]
+
+
+def lines_of(file: t.IO[bytes], log: TestLogs | None = None) -> t.Iterator[tuple[str, bool]]:
+    """The lines of a file that are worth a look, each with whether its end is there; ``log`` takes those of NCCL."""
+    lines = Lines(log)
     while True:
         block = file.read(BLOCK)
         if not block:

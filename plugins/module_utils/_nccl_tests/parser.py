@@ -14,12 +14,15 @@ in microseconds, bandwidths in GB/s (10^9 bytes a second), as printed.
 from __future__ import annotations
 
 import codecs
+import io
 import itertools
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import COMPLAINT, Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import Beginning, open_file
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import (
     PLACEMENTS,
     RESULT_SCHEMA,
@@ -34,9 +37,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.json_ou
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines import (
     BLOCK,
     Lines,
+    TestLogs,
     is_candidate,
     lines_of,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.logged import with_log
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import process_count
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.text_output import TABLE, TextReader
@@ -55,6 +60,9 @@ __all__ = [
 ]
 
 RESULTS_SCHEMA = "gpufabric.nccl/results/v1"
+
+#: Of a text that somebody kept, of which no more is known.
+_NO_FACTS = Facts()
 
 #: From best to worst.
 VERDICTS = ("pass", "unchecked", "incomplete", "fail")
@@ -86,6 +94,7 @@ class _Input:
 
     def __init__(self) -> None:
         self.reader = TextReader()
+        self.log = TestLogs()
         self.other: str | None = None
 
     def read(self, line: str, whole: bool = True) -> None:
@@ -98,7 +107,7 @@ class _Input:
             self.other = foreign_name(line)
         self.reader.read(line, whole)
 
-    def documents(self) -> list[ResultDocument]:
+    def documents(self, facts: Facts | None) -> list[ResultDocument]:
         """The documents of all tests. Raises GpufabricError if there is no test."""
         tests = self.reader.finish()
         if self.reader.unknown and not any(test.rows for test in tests):
@@ -107,21 +116,26 @@ class _Input:
                 f"the table has {len(columns.split())} columns ({columns[:300]}), which are not those of any nccl-tests"
                 + (f"; it looks like {self.other}" if self.other else "")
             )
-        return _documents(tests, self.other)
+        return _documents(tests, self.other, facts, self.log)
 
 
 class GrowingOutput:
     """Reads the output of a program that still runs. JSON is left to ``parse_file``, which reads it when it is complete."""
 
     def __init__(self) -> None:
-        self._lines = Lines()
         self._input = _Input()
+        self._lines = Lines(self._input.log)
         self._shown = (0, 0)
 
     def feed(self, block: bytes) -> None:
         """Take what was printed since the last time."""
         for line in self._lines.feed(block):
             self._input.read(line)
+
+    def complain(self, line: str) -> None:
+        """Take a warning of NCCL that the program printed elsewhere."""
+        if COMPLAINT in line:
+            self._input.reader.complain(line)
 
     def new_rows(self) -> list[dict[str, t.Any]]:
         """The rows of tables that have come since the last time."""
@@ -134,18 +148,23 @@ class GrowingOutput:
             index, count = index + 1, 0
         return rows
 
-    def documents(self) -> list[ResultDocument]:
-        """The documents of all tests, after the program has ended. Raises GpufabricError if there is no test."""
+    def documents(self, facts: Facts | None) -> list[ResultDocument]:
+        """The documents of all tests, after the program has ended. Raises GpufabricError if there is no test.
+
+        ``facts``: as of ``parse_results``.
+        """
         rest = self._lines.rest()
         if rest:
             self._input.read(rest, False)
-        return self._input.documents()
+        return self._input.documents(facts)
 
 
-def parse_results(lines: t.Iterable[str]) -> list[ResultDocument]:
+def parse_results(lines: t.Iterable[str], facts: Facts | None = _NO_FACTS) -> list[ResultDocument]:
     """The tests in a text as result documents, in their order.
 
-    ``lines`` is read once and not kept, and may be the lines of a JSON file. Raises GpufabricError if there is no test.
+    ``lines`` is read once and not kept, and may be the lines of a JSON file. ``facts``: of the run, which name the hosts of NCCL's
+    warnings; None if the run failed: diagnose() reads them then, and knows causes from consequences. Raises GpufabricError if there
+    is no test.
     """
     lines = iter(lines)
     head = ""
@@ -157,38 +176,49 @@ def parse_results(lines: t.Iterable[str]) -> list[ResultDocument]:
         # The first line of a formatted file proves nothing.
         first = [head, *(line for _number, line in zip(range(4), lines))]
         if is_document("".join(first)):
-            return _documents(read_json(itertools.chain(first, lines)), None)
+            return _documents(read_json(itertools.chain(first, lines)), None, facts)
         lines = itertools.chain(first, lines)
     else:
         lines = itertools.chain([head], lines)
     text = _Input()
     before: str | None = None
     terminated = False
+    logged: list[str] = []
     for line in lines:
+        if "CCL " in line or " nGpus " in line:
+            logged.append(line.rstrip("\r\n"))
+            if len(logged) == 1000:
+                text.log.feed(logged)
+                logged = []
         if before is not None:
             text.read(before)
         terminated = terminated or line.endswith("\n")
         before = line if is_candidate(line) else None
+    text.log.feed(logged)
     if before is not None:
         text.read(before, before.endswith("\n") or not terminated)
-    return text.documents()
+    return text.documents(facts)
 
 
-def parse_file(path: str) -> list[ResultDocument]:
-    """The same of a file, which is read in blocks and never held as a whole. Raises OSError too."""
-    with open(path, "rb") as file:
-        head = file.read(4096)
-        file.seek(0)
+def parse_file(path: str, facts: Facts | None = _NO_FACTS, size: int | None = None) -> list[ResultDocument]:
+    """The same of a file, which is read in blocks and never held as a whole. ``size``: of its first so many bytes.
+
+    Raises OSError too.
+    """
+    with open_file(path) as whole:
+        head = whole.read(4096)
+        whole.seek(0)
+        file: t.BinaryIO = whole if size is None else io.BufferedReader(Beginning(whole, size))
         encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
         if encoding == "utf-16":
             # What PowerShell writes.
-            return parse_results(codecs.getreader(encoding)(file, "replace"))
+            return parse_results(codecs.getreader(encoding)(file, "replace"), facts)
         if is_document(head.decode(encoding, errors="replace")):
-            return _documents(read_json(_decoded(file)), None)
+            return _documents(read_json(_decoded(file)), None, facts)
         text = _Input()
-        for line, whole in lines_of(file):
-            text.read(line, whole)
-        return text.documents()
+        for line, ended in lines_of(file, text.log):
+            text.read(line, ended)
+        return text.documents(facts)
 
 
 def overall_verdict(documents: t.Iterable[ResultDocument]) -> str:
@@ -201,14 +231,18 @@ def results_object(documents: t.Sequence[ResultDocument]) -> dict[str, t.Any]:
     return {"schema": RESULTS_SCHEMA, "verdict": overall_verdict(documents), "results": list(documents)}
 
 
-def _documents(tests: t.Sequence[Test], other: str | None) -> list[ResultDocument]:
+def _documents(
+    tests: t.Sequence[Test], other: str | None, facts: Facts | None, log: TestLogs | None = None
+) -> list[ResultDocument]:
     if not tests:
         if other:
             raise GpufabricError(f"the text holds no output of nccl-tests, but {other}")
         raise GpufabricError(
             "the text holds no output of nccl-tests: neither its first lines nor the header of its table were found"
         )
-    return _with_lone_hosts([test.document() for test in _join_separate_runs(tests)])
+    documents = [test.document(facts) for test in _join_separate_runs(tests)]
+    logged = log.facts(len(documents)) if log else [{} for _document in documents]
+    return _with_lone_hosts([with_log(*both) for both in zip(documents, logged)])
 
 
 def _decoded(file: t.IO[bytes]) -> t.Iterator[str]:
@@ -232,6 +266,7 @@ def _join_separate_runs(tests: t.Sequence[Test]) -> list[Test]:
             and (before.collective, before.config) == (test.collective, test.config)
         ):
             test.ranks = before.ranks + test.ranks
+            test.complaints.take(before.complaints)
             joined.pop()
         joined.append(test)
     return joined

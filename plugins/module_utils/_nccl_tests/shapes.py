@@ -14,6 +14,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.shapes import Software, Transport
 
 Placement = t.Literal["out_of_place", "in_place"]
 
@@ -107,5 +108,8 @@ class ResultDocument(_Judged):
     env: dict[str, str]
     host_count: int
     rank_count: int
+    #: None without a log of NCCL.
+    transport: Transport | None
+    software: Software | None
     problems: list[ProblemDict]
     verdict: str

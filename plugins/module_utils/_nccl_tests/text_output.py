@@ -17,6 +17,8 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import COMPLAINT
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.complaints import Complaints
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import (
     Row,
     Test,
@@ -123,6 +125,12 @@ class TextReader:
         self._open_table = False
         self._reporter = ReporterRows()
         self._last_average_of: Test | None = None
+        #: What was said before the first test began.
+        self._complaints = Complaints()
+
+    def complain(self, line: str) -> None:
+        """Keep a warning of NCCL, of this text or of another one of the same run."""
+        (self.tests[-1].complaints if self.tests else self._complaints).add(line)
 
     def read(self, line: str, whole: bool = True) -> None:
         """Take one line. ``whole`` is false for one whose end is missing, at the end of the text."""
@@ -130,6 +138,9 @@ class TextReader:
         if not text or text.isspace():
             return
         self._last_average_of = None
+        if COMPLAINT in text:
+            # With its prefixes, which may tell whose it is.
+            self.complain(line)
         begin = text[:_LONGEST]
         matches = list(_ROW.finditer(begin))
         if matches:
@@ -149,6 +160,8 @@ class TextReader:
         if self._last_average_of is not None:
             self._check_last_average(self._last_average_of)
         self.tests += self._reporter.finish()
+        if self.tests:
+            self.tests[0].complaints.take(self._complaints)
         return self.tests
 
     def _test(self) -> Test | None:

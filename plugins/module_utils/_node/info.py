@@ -143,7 +143,7 @@ def read_node(
         "data": _data_network(data_interface, data_subnet, interfaces, addresses),
         "gpus": read_gpus(),
         "mpi": find_mpi(mpi_prefix),
-        "benchmarks": _find_benchmarks(benchmark_dir),
+        "benchmarks": find_benchmarks(benchmark_dir),
         "python": {"executable": sys.executable, "mpi4py": _version_of("mpi4py"), "numpy": _version_of("numpy")},
         "cpus": len(os.sched_getaffinity(0)),
         "shm_bytes": _size_of("/dev/shm"),
@@ -238,7 +238,8 @@ def read_gpus(kfd: str = "/sys/class/kfd/kfd/topology/nodes") -> Gpus:
     return {"vendor": "amd" if amd else "none", "count": len(amd), "names": sorted({name for name in amd if name})}
 
 
-def _find_benchmarks(directory: str | None) -> Benchmarks | None:
+def find_benchmarks(directory: str | None) -> Benchmarks | None:
+    """The programs of nccl-tests in a directory, else in the first of the usual places that has some. Raises OptionError."""
     if directory is not None and not os.path.isdir(directory):
         raise OptionError("benchmark_dir", directory, "a directory of this node")
     on_path = find_program("all_reduce_perf_mpi") or find_program("all_reduce_perf")

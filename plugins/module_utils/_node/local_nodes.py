@@ -11,10 +11,10 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import ipaddress
 import json
+import math
 import os
 import re
 import resource
@@ -23,14 +23,17 @@ import stat
 import time
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
+    locked,
     read_text,
     remove,
     remove_empty_directories,
     write_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_subnet
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Claim, Use, owner_mark, refusal
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, foreign_on_way, nearest_existing
 
@@ -421,15 +424,10 @@ class Cgroups:
 
     record = os.path.join(BASE_DIR, ".cgroups")
 
-    @contextlib.contextmanager
-    def locked(self) -> t.Iterator[None]:
+    @staticmethod
+    def locked() -> contextlib.AbstractContextManager[None]:
         """Keep one run from unmounting what another one has just mounted and is about to use."""
-        descriptor = os.open(_CGROUP_ROOT, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+        return locked(_CGROUP_ROOT)
 
     def mount(self) -> None:
         """Mount those that are missing, and record them. Raises NodeError."""
@@ -457,14 +455,15 @@ class Cgroups:
 class LocalNodes:
     """The nodes of one run on this machine, and the files that are kept for them."""
 
-    def __init__(self, run_id: str, state_dir: str) -> None:
-        """Raises NodeError where the user is not root."""
+    def __init__(self, run_id: str, state_dir: str, claim: t.Mapping[str, t.Any] | None = None) -> None:
+        """``claim``: who asks, None if nobody says; the nodes are not refused to him then. Raises NodeError where the user is not root."""
         if os.geteuid() != 0:
             raise NodeError("local nodes need root, because they share this machine's root file system")
         self.run_id = run_id
         self.state_dir = state_dir
         self.cgroups = Cgroups()
         self.podman = find_program("podman")
+        self._claim = None if claim is None else Claim(**claim)
         #: There while the files in a directory that the user has chosen are the run's.
         self._mark = os.path.join(state_dir, ".gpufabric-nodes")
 
@@ -474,11 +473,15 @@ class LocalNodes:
         self._check_directory()
         podman, sshd = self._programs()
         existing = self._containers(podman)
+        self._check_owner(existing)
         plan = plan_changes(self._specs(settings, nodes), existing)
         files_change = self._write_files(settings, nodes, check=True)
         if not check:
             make_directory(self.state_dir)
-            write_text(self._mark, f"{self.run_id}\n")
+            # Against two plays that start at once.
+            with locked(self.state_dir):
+                self._check_owner(existing)
+                self._write_mark()
             self._make_keys(nodes)
             self._write_files(settings, nodes, check=False)
             with self.cgroups.locked():
@@ -503,6 +506,7 @@ class LocalNodes:
         """Have no node of the run, and nothing that was kept for them. Raises NodeError."""
         self._check_way()
         existing = self._containers(self.podman) if self.podman else []
+        self._check_owner(existing, removes=True)
         plan = plan_changes({}, existing)
         is_own = self._holds_nodes()
         files = self._files() if is_own else []
@@ -526,7 +530,38 @@ class LocalNodes:
     def _holds_nodes(self) -> bool:
         """Whether what is in the state directory is the run's: no other makes anything in the default one."""
         is_default = self.state_dir == _default_directory(self.run_id)
-        return is_default or (read_text(self._mark) or "").strip() == self.run_id
+        return is_default or self._read_mark().get("run_id") == self.run_id
+
+    def _read_mark(self) -> dict[str, t.Any]:
+        """``run_id``, and ``owner``, ``controller``, ``play`` and ``started`` if they are known."""
+        text = read_text(self._mark) or ""
+        try:
+            mark = json.loads(text)
+        except ValueError:
+            # As releases before 0.2 wrote it.
+            return {"run_id": text.strip()}
+        return mark if isinstance(mark, dict) else {"run_id": text.strip()}
+
+    def _write_mark(self) -> None:
+        mark: dict[str, t.Any] = {"run_id": self.run_id}
+        if self._claim is not None:
+            mark.update(owner_mark(self._claim, self._read_mark()))
+        write_text(self._mark, json.dumps(mark) + "\n")
+
+    def _check_owner(self, existing: t.Sequence[Container], removes: bool = False) -> None:
+        """Raise ProblemError where the nodes are those of another owner or play, and are not to be taken over."""
+        if self._claim is None or self._claim.take_over:
+            return
+        found = refusal(
+            self._read_mark(), self._claim, lambda: self._use(existing), socket.gethostname(), removes, time.time()
+        )
+        if found is not None:
+            raise ProblemError(found)
+
+    def _use(self, existing: t.Sequence[Container]) -> Use:
+        with contextlib.suppress(OSError):
+            return Use(bool(existing), time.time() - os.stat(self._mark).st_mtime)
+        return Use(bool(existing), math.inf)
 
     def _check_way(self) -> None:
         """Raise NodeError where others than root can put something else in place of the state directory, as far as it exists."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import socket
 import time
@@ -18,6 +17,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import locked
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import read_processes, stamped
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
@@ -90,6 +90,14 @@ def refusal(
     return None
 
 
+def owner_mark(claim: Claim, before: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What a mark is to hold of the claim; ``before``: what it holds now."""
+    is_own = (before.get("controller"), before.get("play")) == (claim.controller, claim.play)
+    started = before.get("started") if is_own else None
+    own = {"owner": claim.owner, "controller": claim.controller, "play": claim.play}
+    return {**own, "started": started or int(time.time())}
+
+
 def _is_live(use: Use) -> bool:
     return use.has_processes or use.quiet < _QUIET
 
@@ -135,13 +143,10 @@ class Ownership:
         if self._claim is None:
             return
         self._run_dir.create()
-        with self._lock():
+        # Against two plays that start at once.
+        with locked(self._run_dir.path):
             self.check()
-            mark = self._run_dir.read_mark()
-            is_own = (mark.get("controller"), mark.get("play")) == (self._claim.controller, self._claim.play)
-            own = {"owner": self._claim.owner, "controller": self._claim.controller, "play": self._claim.play}
-            started = mark.get("started") if is_own else None
-            self._run_dir.write_mark({**own, "started": started or int(time.time())})
+            self._run_dir.write_mark(owner_mark(self._claim, self._run_dir.read_mark()))
 
     def _use(self) -> Use:
         paths = (self._run_dir.mark, log_path(self._run_dir), os.path.join(self._run_dir.mpi, "polled"))
@@ -151,13 +156,3 @@ class Ownership:
                 written.append(os.stat(path).st_mtime)
         is_of_run = self._run_dir.started_with(RUN_ID_VARIABLE, self._run_dir.run_id)
         return Use(bool(stamped(read_processes(), is_of_run)), time.time() - max(written))
-
-    @contextlib.contextmanager
-    def _lock(self) -> t.Iterator[None]:
-        """Against two plays that start at once."""
-        descriptor = os.open(self._run_dir.path, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)

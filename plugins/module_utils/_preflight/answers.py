@@ -48,6 +48,7 @@ _LOOK: dict[str, t.Any] = {
     "shell": Maybe(TEXT),
     "python": Maybe(TEXT),
     "environment": Each(TEXT, BOOLEAN),
+    "python_home": Optional(Maybe(TEXT)),
     "daemon": {
         **_FILE,
         "missing": Optional([TEXT]),

@@ -231,6 +231,12 @@ def _check_environment(seen: Seen, facts: Facts, settings: Settings) -> t.Iterat
             yield problem(kind, seen.name, evidence, severity, variables=", ".join(names))
 
 
+def _check_python(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
+    """Programs in Python would not start; others do not mind."""
+    if facts.get("python_home"):
+        yield problem("python-home", seen.name, f"PYTHONHOME={facts['python_home']}", "warning")
+
+
 def _check_daemon(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
     daemon = facts["daemon"]
     elsewhere = daemon.get("elsewhere", [])
@@ -412,6 +418,7 @@ def _check_clock(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Pro
 
 _CHECKS: tuple[tuple[str, t.Callable[[Seen, Facts, Settings], t.Iterator[Problem]]], ...] = (
     ("environment", _check_environment),
+    ("environment", _check_python),
     ("daemon", _check_daemon),
     ("daemon", _check_shell),
     ("libraries", _check_libraries),

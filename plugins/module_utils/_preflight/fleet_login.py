@@ -28,6 +28,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import connect, read_banner
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import open_file
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import Resolver
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_numeric
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks import (
@@ -185,8 +186,8 @@ def prefer(kinds: t.Iterable[str], available: t.Sequence[str]) -> tuple[str, ...
 def _known_hosts(paths: tuple[str, ...]) -> KnownHosts:
     texts = []
     for path in paths:
-        with contextlib.suppress(OSError), open(os.path.expanduser(path), encoding="utf-8", errors="replace") as file:
-            texts.append(file.read())
+        with contextlib.suppress(OSError), open_file(os.path.expanduser(path)) as file:
+            texts.append(file.read().decode("utf-8", errors="replace"))
     return KnownHosts("\n".join(texts))
 
 
@@ -194,7 +195,8 @@ def _known_hosts(paths: tuple[str, ...]) -> KnownHosts:
 def _load_key(path: str) -> tuple[t.Any, str, str]:
     """A private key or None, the id of the problem with it, and the evidence."""
     try:
-        status = os.stat(path)
+        with open_file(path) as file:
+            status = os.fstat(file.fileno())
         if status.st_uid == os.geteuid() and status.st_mode & 0o077:
             return None, "ssh-key-permissions", f"mode {stat.S_IMODE(status.st_mode):04o}"
         return paramiko.PKey.from_path(path), "", ""

@@ -199,10 +199,18 @@ def look(parameters: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "shell": _login_shell(),
         "python": sys.executable,
         "environment": _arrived(parameters["variables"]),
+        "python_home": foreign_python_home(os.environ, sys.base_prefix),
         "daemon": _daemon(parameters, environment),
         "program": None if program is None else _program(program, environment),
         "interfaces": _interfaces((parameters["control"], *(parameters["data_interface"] or "").split(","))),
     }
+
+
+def foreign_python_home(environment: t.Mapping[str, str], prefix: str) -> str | None:
+    """PYTHONHOME, if it is set to anything but the interpreter's own ``prefix``; this program was started without a look at it."""
+    home = environment.get("PYTHONHOME", "")
+    homes = {os.path.realpath(path) for path in home.split(":") if path}
+    return home if homes - {os.path.realpath(prefix)} else None
 
 
 def _login_shell() -> str | None:

@@ -17,19 +17,16 @@ import functools
 import ipaddress
 import json
 import os
-import re
 import secrets
 import select
-import shlex
 import socket
 import socketserver
 import subprocess
-import sys
 import threading
 import time
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils import _net, _process
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _net, _process, _remote_python
 from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import Attempt, connect, read_banner, read_line
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
@@ -64,30 +61,6 @@ _LOGIN, _CLOSER_LOOK, _CLOSING = 20.0, 60.0, 5.0
 #: How many bytes that are no answer a peer may print, and how many of them of the standard error are kept.
 _MOST_NOISE, _MOST_ERRORS = 1 << 20, 1 << 16
 _MARK = probe_script.MARK.encode()
-#: Where a peer's Python is looked for.
-_PYTHONS = ("python3", "/usr/libexec/platform-python", "/usr/local/bin/python3")
-_SAFE_PATH = re.compile(r"/[A-Za-z0-9._/+-]+\Z")
-
-#: Reads its own source from the standard input and leaves what follows it there, with a Python that is new enough. Without
-#: quotes, and without what a shell takes for its own between double ones.
-_LOADER = (
-    "import sys;sys.version_info<(3,8) and sys.exit(1);exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
-)
-
-#: The exit status that tells a probe that failed from a Python that does not start.
-_FAILED = 86
-
-_BOOTSTRAP = """\
-import os, sys
-def fail(*error):
-    sys.__excepthook__(*error)
-    os._exit({failed})
-sys.excepthook = fail
-for name, text in {sources!r}:
-    sys.modules[name] = type(sys)(name)
-    exec(compile(text, name, "exec"), sys.modules[name].__dict__)
-sys.modules[name].main({parameters!r})
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,35 +105,17 @@ def not_sent(variables: t.Iterable[str], send_env: t.Sequence[str]) -> list[str]
 
 def remote_command(python: str | None) -> str:
     """The command for any login shell of a peer: it runs the probe with a Python that is new enough."""
-    pythons = " ".join([python] if python and _SAFE_PATH.match(python) else []) + " " + " ".join(_PYTHONS)
-    script = (
-        f'for p in {pythons.strip()}; do command -v "$p" >/dev/null || continue; "$p" -ISB -c "{_LOADER}"; s=$?;'
-        f' [ $s = 0 ] || [ $s = {_FAILED} ] || [ $s -gt 128 ] && exit $s; done; echo "{probe_script.MARK}None"'
-    )
-    return f"exec /bin/sh -c {shlex.quote(script)}"
-
-
-def sources_of(name: str) -> list[tuple[str, str]]:
-    """Names and sources of a module and its imports from the collection; each comes after its own imports."""
-    source = t.cast("t.Any", sys.modules[name].__loader__).get_source(name)
-    # Ansible's own loader on a controller has bytes.
-    source = source.decode() if isinstance(source, bytes) else source
-    found: dict[str, str] = {}
-    for imported in re.findall(r"^from (ansible_collections\.\S+) import", source, re.MULTILINE):
-        found.update(sources_of(imported))
-    return [*found.items(), (name, source)]
+    return _remote_python.python_command(python, f"{probe_script.MARK}None")
 
 
 @functools.lru_cache(maxsize=None)
 def _sources(full: bool) -> list[tuple[str, str]]:
-    return sources_of((probe_full if full else probe_script).__name__)
+    return _remote_python.sources_of((probe_full if full else probe_script).__name__)
 
 
 def program_text(parameters: t.Mapping[str, t.Any]) -> bytes:
     """The probe with its parameters, as the peer's Python reads it from its standard input."""
-    sources = _sources(parameters["full"])
-    text = _BOOTSTRAP.format(failed=_FAILED, sources=sources, parameters=dict(parameters)).encode()
-    return f"{len(text)}\n".encode() + text
+    return _remote_python.program_text(_sources(parameters["full"]), parameters)
 
 
 def listening(facts: t.Mapping[str, t.Any]) -> dict[str, dict[str, t.Any]]:

@@ -22,7 +22,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import markdown_table
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import markdown_table, transport_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 BASELINE_SCHEMA = "gpufabric.nccl/baseline/v1"
@@ -258,7 +258,7 @@ def compare_results(before: t.Sequence[ResultDocument], after: t.Sequence[Result
     Each of ``rows`` has what is compared, ``before`` and ``after`` (``n``, and the median of ``time_us`` and ``busbw``),
     ``change_percent`` (of the speed at the same size: 10 is 1.1 times as fast), ``noise_percent`` (None where it is not
     known) and ``outcome``: faster, slower, within noise, noise unknown, only before, only after. ``counts`` of the outcomes,
-    ``summary`` in words, ``table`` and ``markdown`` for people.
+    ``transport`` of both sides, a text for each that there is, ``summary`` in words, ``table`` and ``markdown`` for people.
     """
     sides = [
         samples_of(document for document in side if document["verdict"] != "incomplete") for side in (before, after)
@@ -268,7 +268,9 @@ def compare_results(before: t.Sequence[ResultDocument], after: t.Sequence[Result
     rows = [_compared(key, sides[0].get(key), sides[1].get(key), noise) for key in keys]
     counts = collections.Counter(row["outcome"] for row in rows)
     result: dict[str, t.Any] = {"rows": rows, "counts": {outcome: counts[outcome] for outcome in OUTCOMES}}
-    result["summary"] = _summary(result["counts"], len(rows))
+    told = [list(dict.fromkeys(filter(None, map(transport_text, side)))) for side in (before, after)]
+    result["transport"] = dict(zip(("before", "after"), told))
+    result["summary"] = _summary(result["counts"], len(rows)) + _transports(*told)
     result["table"] = _table(result)
     result["markdown"] = _markdown(result)
     return result
@@ -320,6 +322,14 @@ def _summary(counts: t.Mapping[str, int], number: int) -> str:
     if counts["noise unknown"]:
         text += f" The noise is known from {LEAST_RUNS} runs of the same test, on one of the two sides."
     return text
+
+
+def _transports(before: t.Sequence[str], after: t.Sequence[str]) -> str:
+    """What else is to be known of a difference: that the two sides talked over something else."""
+    if not (before or after) or before == after:
+        return ""
+    texts = ["; ".join(side) or "unknown" for side in (before, after)]
+    return f" Transport before: {texts[0]}. Transport after: {texts[1]}."
 
 
 _HEADER = ("collective", "ranks", "hosts", "type", "placement", "size", "before us", "after us", "change %", "noise %")

@@ -15,12 +15,17 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary import (
+    checked_transport,
+    describe_transport,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     PLACEMENTS,
     RESULT_SCHEMA,
     overall_verdict,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import Rank, ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import published
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean_values, markdown_plain
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
@@ -56,7 +61,14 @@ def check_documents(documents: t.Any) -> list[ResultDocument]:
         if missing:
             raise GpufabricError(f"a list of result documents is needed; an item lacks {', '.join(missing)}")
     cleaned: list[t.Any] = [
-        {**clean_values(document), "problems": entries_from(document["problems"])} for document in documents
+        {
+            **clean_values(document),
+            # Documents of earlier releases have neither.
+            "transport": checked_transport(clean_values(document.get("transport"))),
+            "software": clean_values(document.get("software")),
+            "problems": entries_from(document["problems"]),
+        }
+        for document in documents
     ]
     return cleaned
 
@@ -125,9 +137,13 @@ def _terminal_lines(document: ResultDocument, named_only: t.Container[str]) -> t
         document["verdict"].upper(),
     ]
     yield ", ".join(parts)
+    transport = transport_text(document)
+    if transport:
+        yield from textwrap.wrap(f"Transport: {transport}", _WIDTH, subsequent_indent="  ")
     if document["rows"]:
         yield from ["", *_aligned_rows(document["rows"], varying), ""]
     yield summary_text(document)
+    yield from published_lines(document)
     if _is_cpu(document):
         yield CPU_NOTE
     yield from _entry_lines(document, named_only)
@@ -221,6 +237,21 @@ def summary_text(document: ResultDocument) -> str:
     return f"busbw: peak {peak}, average {average}; {wrong}"
 
 
+def published_lines(document: ResultDocument) -> list[str]:
+    """What others measured on such machines, a line each: no limit, but what a reader would look up.
+
+    Each ends with its name in REFERENCES, by which docs/verdicts.md has the source and the definition.
+    """
+    summary = document["summary"]
+    if _is_cpu(document) or summary["peak_size"] is None:
+        return []
+    names = [rank["name"] for rank in document["ranks"]]
+    return [
+        f"published: {reference.value:.2f} GB/s at {format_size(reference.max_bytes)}, {reference.system} ({reference.name})"
+        for reference in published(document["collective"], names, document["host_count"] or 0, summary["peak_size"])
+    ]
+
+
 def _name(document: ResultDocument) -> str:
     if _is_swept(document):
         return document["points"]["sweep"]["name"]
@@ -236,6 +267,12 @@ def tool_text(document: ResultDocument) -> str:
     tool = document["tool"]
     words = [tool["name"] or "unknown tool", tool["version"]]
     return " ".join(word for word in words if word) + (f", NCCL {tool['nccl_version']}" if tool["nccl_version"] else "")
+
+
+def transport_text(document: ResultDocument) -> str:
+    """What the ranks talked over, in a few words; empty without a log of NCCL."""
+    transport = document.get("transport")
+    return describe_transport(transport) if transport else ""
 
 
 def _participants(document: ResultDocument) -> str:
@@ -282,6 +319,7 @@ def _markdown_overview(documents: t.Sequence[ResultDocument]) -> str:
         "at size",
         "average busbw (GB/s)",
         "wrong",
+        *(["transport"] if any(map(transport_text, documents)) else []),
         "verdict",
     ]
     lines = []
@@ -298,10 +336,11 @@ def _markdown_overview(documents: t.Sequence[ResultDocument]) -> str:
                 "" if summary["peak_size"] is None else format_size(summary["peak_size"]),
                 bandwidth_text(summary["avg_busbw"]),
                 "not checked" if summary["wrong"] is None else str(summary["wrong"]),
+                *([transport_text(document)] if "transport" in header else []),
                 f"**{document['verdict']}**",
             ]
         )
-    return markdown_table(header, lines, left=("collective", "tool", "verdict"))
+    return markdown_table(header, lines, left=("collective", "tool", "transport", "verdict"))
 
 
 def _markdown_problem(name: str, entry: t.Mapping[str, t.Any]) -> str:
@@ -315,9 +354,14 @@ def _markdown_problem(name: str, entry: t.Mapping[str, t.Any]) -> str:
 def _markdown_test(index: int, document: ResultDocument) -> t.Iterator[str]:
     yield f"## {markdown_plain(_number_and_name(index, document))}"
     common, varying = row_settings(document["rows"])
+    transport = transport_text(document)
     described = ", ".join([tool_text(document), _participants(document), *common])
+    described += f". Transport: {transport}" if transport else ""
     yield f"{markdown_plain(described)}. Verdict: **{document['verdict']}**."
     yield f"{summary_text(document)}." + (f" {CPU_NOTE}" if _is_cpu(document) else "")
+    published_values = published_lines(document)
+    if published_values:
+        yield "\n".join(f"- {line}" for line in published_values)
     if document["rows"]:
         header = ["size", *varying]
         for name in PLACEMENTS.values():

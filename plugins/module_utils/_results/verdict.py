@@ -16,13 +16,17 @@ import collections
 import dataclasses
 import json
 import math
-import re
 import statistics
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary import (
+    LABELS,
+    describe_transport,
+    host_values,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import bus_factor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS, add_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
@@ -35,9 +39,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline i
     runs_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import (
+    MEASURED,
     REFERENCE_NAMES,
     REFERENCES,
+    is_gpu,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size, parse_size
 
 COLLECTIVES = (
@@ -46,7 +53,12 @@ COLLECTIVES = (
 )
 METRICS = (*(f"{placement}.{name}" for placement in PLACEMENTS for name in ("busbw", "algbw", "time_us")), "avg_busbw")
 OVER = ("peak", "each")
-_PROBLEM_OF = {"dip": "bandwidth-dip", "cliff": "latency-cliff", "assertion": "assertion-failed"}
+_PROBLEM_OF = {
+    "dip": "bandwidth-dip",
+    "cliff": "latency-cliff",
+    "assertion": "assertion-failed",
+    "transport": "transport-missed",
+}
 _LIMIT_MISSED = "limit-missed"
 #: The problems that rules make; any other is one of the run itself.
 PROBLEMS = (_LIMIT_MISSED, *_PROBLEM_OF.values())
@@ -65,7 +77,19 @@ RULE_KEYS = (
     "max_bytes",
     "over",
     *LIMITS,
+    "transport",
 )
+#: What a rule may demand of the transport, and of which type it is.
+TRANSPORT_KEYS: dict[str, type] = {
+    "network": str,
+    "gdr": bool,
+    "nics": int,
+    "channels": int,
+    "nvls": bool,
+    "mnnvl": bool,
+}
+#: What a test on one host has none of.
+_BETWEEN_HOSTS = ("network", "gdr", "nics")
 TOPOLOGY_KEYS = ("nic_gbps", "rails", "nvlink_gbytes", "nvlink_hosts", "in_network_reduction", "network")
 THRESHOLD_KEYS = ("rules", "topology", "reference", "reference_tolerance_percent")
 
@@ -83,10 +107,7 @@ class Expression(t.Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """One that has been checked. ``kind`` is the name of its limit, and ``limit`` the number. ``source``: of a reference.
-
-    ``over``: of OVER, or of a reference ``first``, the smallest of its sizes.
-    """
+    """One that has been checked. ``kind`` is the name of its limit, and ``limit`` the number. ``source``: of a reference."""
 
     name: str
     kind: str
@@ -100,6 +121,7 @@ class Rule:
     max_bytes: int | None = None
     over: str = "peak"
     source: str = ""
+    transport: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
 
     @property
     def is_time(self) -> bool:
@@ -117,10 +139,7 @@ class Rule:
             return False
         if self.network and self.network != network:
             return False
-        # B200 is not what GB200 has.
-        pattern = re.compile(rf"(?<![a-z0-9]){re.escape(self.gpu.lower())}")
-        names = [(rank["name"] or "").lower() for rank in document["ranks"]]
-        return not self.gpu or (bool(names) and all(pattern.search(name) for name in names))
+        return not self.gpu or is_gpu(self.gpu, [rank["name"] for rank in document["ranks"]])
 
     def meets(self, size: int) -> bool:
         """Whether a size is in the rule's band."""
@@ -218,6 +237,8 @@ class Judge:
         return result
 
     def _apply(self, rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
+        if rule.kind == "transport":
+            return _demanded(rule, document)
         if rule.kind == "dip_percent":
             return _dip(rule, document)
         if rule.kind == "cliff_factor":
@@ -235,8 +256,6 @@ class Judge:
         sizes = [row["size"] for row, _value in found if row is not None]
         if rule.over == "peak":
             found = [max(found, key=lambda item: item[1])]
-        elif rule.over == "first":
-            found = found[:1]
         held, reason = [], ""
         for row, value in found:
             limit, source = self._limit(rule, document, row)
@@ -440,6 +459,73 @@ def _shape(rule: Rule, value: float, size: int, unit: str, words: str) -> dict[s
     }
 
 
+def _demanded(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
+    """Whether the ranks talked over what the rule demands, and which hosts did not."""
+    transport = document.get("transport")
+    missed: dict[str, list[str]] = {}
+    unknown = []
+    for fact, wanted in rule.transport.items():
+        if transport is None or (fact in _BETWEEN_HOSTS and document["host_count"] == 1):
+            unknown.append(fact)
+            continue
+        values = host_values(transport, fact)
+        for host, value in values.items():
+            if value is not None and not _is_met(value, wanted):
+                missed.setdefault(
+                    f"{_transport_word(fact, value)} instead of {_transport_word(fact, wanted)}", []
+                ).append(host)
+        if None in values.values() or not values:
+            unknown.append(fact)
+    told = [
+        f"{words} on {'all hosts' if transport and len(hosts) == len(transport['nics']) else listing(hosts)}"
+        for words, hosts in missed.items()
+    ]
+    passed = False if missed else None if unknown else True
+    reason = (
+        "NCCL's own log is not there"
+        if transport is None
+        else "all ranks are on one host"
+        if document["host_count"] == 1
+        else f"NCCL's log does not tell {listing(LABELS[fact] for fact in unknown)}"
+    )
+    words = (
+        "; ".join(told)
+        if missed
+        else f"not checked, {reason}"
+        if unknown or transport is None
+        else describe_transport(transport)
+    )
+    return {
+        "rule": rule.name,
+        "metric": "transport",
+        "value": describe_transport(transport) if transport else None,
+        "limit": None,
+        "unit": "",
+        "source": "the rule",
+        "percent": None,
+        "hosts": list(dict.fromkeys(host for hosts in missed.values() for host in hosts)),
+        "passed": passed,
+        "message": f"{rule.name}: {words}",
+    }
+
+
+def _is_met(value: t.Any, wanted: t.Any) -> bool:
+    if isinstance(wanted, tuple):
+        return str(value).lower() in [name.lower() for name in wanted]
+    if isinstance(wanted, bool):
+        return value is wanted
+    return isinstance(value, int) and value >= wanted
+
+
+def _transport_word(fact: str, value: t.Any) -> str:
+    """``7 NICs``, ``no NVLS``, ``Socket``."""
+    if fact == "network":
+        return " or ".join(value) if isinstance(value, tuple) else str(value)
+    if isinstance(value, bool):
+        return LABELS[fact] if value else f"no {LABELS[fact]}"
+    return f"{value} {LABELS[fact]}"
+
+
 def _assert(document: ResultDocument, assertion: _Assertion) -> dict[str, t.Any]:
     message = assertion.message
     try:
@@ -528,7 +614,8 @@ def _problem(entry: t.Mapping[str, t.Any]) -> Problem:
     message = entry["message"].rstrip(".")
     return RESULT_CATALOGUE.problem(
         _PROBLEM_OF.get(entry["metric"], _LIMIT_MISSED),
-        evidence=entry["source"] if is_assertion else _missed_text(entry["missed_sizes"]),
+        entry["hosts"][0] if len(entry.get("hosts", ())) == 1 else None,
+        evidence=entry["source"] if is_assertion else _missed_text(entry.get("missed_sizes", ())),
         message=message[:1].upper() + message[1:],
     )
 
@@ -572,21 +659,18 @@ def _rule(option: str, entry: t.Any) -> Rule:
     for name, value in given.items():
         if name not in RULE_KEYS:
             raise OptionError(f"{option}.{name}", value, f"one of the keys {', '.join(RULE_KEYS)}")
-    kinds = [name for name in LIMITS if name in given]
+    kinds = [name for name in (*LIMITS, "transport") if name in given]
     if len(kinds) != 1:
-        raise OptionError(option, ", ".join(kinds) or "no limit", f"one of {', '.join(LIMITS)}")
+        raise OptionError(option, ", ".join(kinds) or "no limit", f"one of {', '.join(LIMITS)} and transport")
     kind = kinds[0]
+    if kind == "transport":
+        return _transport_rule(option, given)
     limit = _number(f"{option}.{kind}", given[kind], least=0)
     if limit == 0 and kind != "baseline_percent":
         raise OptionError(f"{option}.{kind}", given[kind], "a number above 0")
     default = "out_of_place.time_us" if kind == "cliff_factor" else "out_of_place.busbw"
     metric = _one_of(f"{option}.metric", given.get("metric", default), METRICS)
     _check_metric(option, kind, metric)
-    collectives = given.get("collective", ())
-    collectives = (collectives,) if isinstance(collectives, str) else tuple(collectives)
-    for name in collectives:
-        _one_of(f"{option}.collective", name, COLLECTIVES)
-    bounds = {name: int(_number(f"{option}.{name}", given[name], least=1)) for name in BOUNDS if name in given}
     low, high = _sizes(option, given)
     if kind == "dip_percent" and low is None:
         low = _DIP_FROM
@@ -599,10 +683,7 @@ def _rule(option: str, entry: t.Any) -> Rule:
         kind=kind,
         limit=limit,
         metric=metric,
-        collectives=collectives,
-        bounds=bounds,
-        gpu=str(given.get("gpu", "")),
-        network=str(given.get("network", "")),
+        **_scope(option, given),
         min_bytes=low,
         max_bytes=high,
         over=_one_of(f"{option}.over", given.get("over", usual), OVER),
@@ -610,6 +691,60 @@ def _rule(option: str, entry: t.Any) -> Rule:
     if rule.over == "peak" and rule.is_time:
         raise OptionError(f"{option}.over", rule.over, "each, where metric is a time")
     return rule if rule.name else dataclasses.replace(rule, name=_name(rule))
+
+
+def _scope(option: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The tests that a rule is for, as the fields of Rule."""
+    collectives = given.get("collective", ())
+    collectives = (collectives,) if isinstance(collectives, str) else tuple(collectives)
+    for name in collectives:
+        _one_of(f"{option}.collective", name, COLLECTIVES)
+    return {
+        "collectives": collectives,
+        "bounds": {name: int(_number(f"{option}.{name}", given[name], least=1)) for name in BOUNDS if name in given},
+        "gpu": str(given.get("gpu", "")),
+        "network": str(given.get("network", "")),
+    }
+
+
+def _transport_rule(option: str, given: t.Mapping[str, t.Any]) -> Rule:
+    for name in ("metric", "size", "min_bytes", "max_bytes", "over"):
+        if name in given:
+            raise OptionError(
+                f"{option}.{name}", given[name], "nothing in a rule with transport, which is about no size"
+            )
+    demands = given["transport"]
+    keys = ", ".join(TRANSPORT_KEYS)
+    if not isinstance(demands, t.Mapping) or not set(demands) <= set(TRANSPORT_KEYS):
+        raise OptionError(f"{option}.transport", demands, f"a dict with any of the keys {keys}")
+    wanted: dict[str, t.Any] = {}
+    for name, value in demands.items():
+        if value is None:
+            continue
+        if name == "network":
+            names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else ()
+            if not names or not all(isinstance(one, str) and one.strip() for one in names):
+                raise OptionError(
+                    f"{option}.transport.network", value, "a name such as IB, RoCE or Socket, or a list of such"
+                )
+            wanted[name] = names
+        elif TRANSPORT_KEYS[name] is bool:
+            if not isinstance(value, bool):
+                raise OptionError(f"{option}.transport.{name}", value, "true or false")
+            wanted[name] = value
+        else:
+            wanted[name] = int(_number(f"{option}.transport.{name}", value, least=1))
+    if not wanted:
+        raise OptionError(f"{option}.transport", demands, f"a dict with any of the keys {keys}")
+    told = ", ".join(_transport_word(name, value) for name, value in wanted.items())
+    return Rule(
+        name=str(given.get("name") or f"transport {told}"),
+        kind="transport",
+        limit=0.0,
+        metric="transport",
+        transport=wanted,
+        **_scope(option, given),
+    )
 
 
 def _check_metric(option: str, kind: str, metric: str) -> None:
@@ -676,24 +811,28 @@ def _reference_rules(name: t.Any, tolerance: t.Any) -> list[Rule]:
     for reference in REFERENCES:
         if reference.name != name:
             continue
+        source = reference.source
         # What others accept machines by has its tolerance in it.
-        less = percent if reference.kind == "measured" else 0.0
-        source = (
-            f"{reference.source}: {reference.system}, {reference.value:g} GB/s {reference.kind}, {reference.definition}"
-        )
+        less = percent if source.kind == MEASURED else 0.0
+        ranks = reference.hosts * reference.gpus_per_host
+        told = f"{source.where}: {reference.system}, {reference.value:g} GB/s {source.kind}, {source.definition}"
         rules.append(
             Rule(
                 name=f"reference {name}",
                 kind="limit",
                 limit=reference.value * (1 - less / 100),
-                metric=reference.measure,
+                metric=source.measure,
                 collectives=(reference.collective,),
-                bounds={"min_hosts": reference.hosts, "max_hosts": reference.hosts},
+                bounds={
+                    "min_hosts": reference.hosts,
+                    "max_hosts": reference.hosts,
+                    "min_ranks": ranks,
+                    "max_ranks": ranks,
+                },
                 gpu=reference.gpu,
                 min_bytes=reference.min_bytes,
                 max_bytes=reference.max_bytes,
-                over=reference.over,
-                source=source + (f", less {less:g} %" if less else ""),
+                source=told + (f", less {less:g} %" if less else ""),
             )
         )
     return rules

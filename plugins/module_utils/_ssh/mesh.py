@@ -13,7 +13,7 @@ import dataclasses
 import datetime
 import os
 import re
-import stat
+import socket
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
@@ -33,6 +33,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
+    locked_file,
+    open_file,
     read_text,
     remove,
     remove_empty_directories,
@@ -308,19 +310,50 @@ def agent(ssh: str, run_dir: RunDir) -> list[str]:
     return [ssh, "-F", run_dir.ssh_config]
 
 
-def with_include(config: str, run_dir: RunDir) -> str:
+def with_include(config: str, run_dir: RunDir, node: str) -> str:
     """The text of a user's ssh_config that includes the run's, in a marked block.
 
-    The block comes first: an Include below a Host line would belong to that host (ssh_config(5)).
+    The block comes first: an Include below a Host line would belong to that host (ssh_config(5)). ``node``: the name of this machine.
+    Machines may share a home, so the block names those that need it.
     """
-    begin, end = _markers(run_dir)
-    return f"{begin}\nInclude {run_dir.ssh_config}\n{end}\n{without_include(config, run_dir)}"
+    return _with_block(config, run_dir, node, is_needed=True)
 
 
-def without_include(config: str, run_dir: RunDir) -> str:
-    """The text of a user's ssh_config without the run's block."""
+def without_include(config: str, run_dir: RunDir, node: str) -> str:
+    """The text of a user's ssh_config without the run's block, or with the block of the other machines that need it."""
+    return _with_block(config, run_dir, node, is_needed=False)
+
+
+def _with_block(config: str, run_dir: RunDir, node: str, *, is_needed: bool) -> str:
+    needed, others = _split_include(config, run_dir)
+    for nodes in needed.values():
+        nodes.discard(node)
+    if is_needed:
+        needed.setdefault(run_dir.ssh_config, set()).add(node)
+    return _block(needed, run_dir) + others
+
+
+def _block(needed: t.Mapping[str, t.AbstractSet[str]], run_dir: RunDir) -> str:
+    lines = []
+    for path in sorted(path for path, nodes in needed.items() if nodes):
+        lines += [f"Include {path}", *(f"# on {node}" for node in sorted(needed[path]))]
     begin, end = _markers(run_dir)
-    return re.sub(rf"^{re.escape(begin)}\n(?:.*\n)*?{re.escape(end)}\n?", "", config, flags=re.MULTILINE)
+    return "".join(f"{line}\n" for line in (begin, *lines, end)) if lines else ""
+
+
+def _split_include(config: str, run_dir: RunDir) -> tuple[dict[str, set[str]], str]:
+    """The nodes that need each file that the run's block includes, and the text without the block."""
+    begin, end = map(re.escape, _markers(run_dir))
+    block = re.compile(rf"^{begin}\n((?:.*\n)*?){end}\n?", flags=re.MULTILINE)
+    needed: dict[str, set[str]] = {}
+    path = ""
+    for line in "".join(block.findall(config)).splitlines():
+        word, _blank, rest = line.partition(" ")
+        if word == "Include":
+            path = rest
+        elif line.startswith("# on ") and path:
+            needed.setdefault(path, set()).add(line[len("# on ") :])
+    return needed, block.sub("", config)
 
 
 def _markers(run_dir: RunDir) -> tuple[str, str]:
@@ -356,12 +389,9 @@ def usable_identity(path: str, run_dir: RunDir) -> tuple[str, str | None]:
     Raises OptionError.
     """
     try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            # Reading of a pipe or a device may not end.
-            raise OSError("not a file")
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        with open_file(path) as file:
+            status = os.fstat(file.fileno())
+            text = file.read().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError("identity_file", path, f"a private key that can be read on this node ({error})") from error
     if not re.match(r"[A-Za-z0-9._/+-]+\Z", path) or (status.st_uid == os.geteuid() and status.st_mode & 0o077):
@@ -382,6 +412,7 @@ class MeshFiles:
         # ssh takes the home directory from the password database, not from $HOME.
         self._user_config = os.path.realpath(os.path.join(account.home, ".ssh", "config"))
         self._marker = os.path.join(run_dir.ssh, "made_user_config")
+        self._is_included = False
 
     def plan(self, texts: t.Mapping[str, str], user_config: bool) -> list[Change]:
         """What must change for the run's files to hold these texts, by path; one that has none is to go."""
@@ -391,24 +422,20 @@ class MeshFiles:
             paths = ()
         changes = [Change(path, read_text(path), texts.get(path), path == run_dir.identity) for path in paths]
         before = read_text(self._user_config)
-        if texts and user_config:
-            after: str | None = with_include(before or "", self.run_dir)
-        else:
-            after = without_include(before, self.run_dir) if before is not None else None
-            if after == "" and "file" in (read_text(self._marker) or ""):
-                after = None
-        changes.append(Change(self._user_config, before, after))
+        self._is_included = bool(texts) and user_config
+        changes.append(Change(self._user_config, before, self._user_text(before)))
         return [change for change in changes if change.before != change.after]
 
     def apply(self, changes: t.Iterable[Change]) -> None:
         """Make the changes. Raises NodeError."""
         removed = []
         for change in changes:
-            if change.after is None:
+            if change.path == self._user_config:
+                if self._change_user_config():
+                    removed.append(change.path)
+            elif change.after is None:
                 remove(change.path)
                 removed.append(change.path)
-            elif change.path == self._user_config:
-                self._write_user_config(change)
             else:
                 self.run_dir.create(os.path.dirname(change.path))
                 is_authorized_keys = change.path == self.run_dir.authorized_keys
@@ -416,21 +443,50 @@ class MeshFiles:
         if removed:
             self._clean_up(self._user_config in removed)
 
-    def _write_user_config(self, change: Change) -> None:
-        directory = os.path.dirname(change.path)
-        made = [name for name, path in (("directory", directory), ("file", change.path)) if not os.path.exists(path)]
+    def _user_text(self, before: str | None) -> str | None:
+        """What the user's configuration is to hold."""
+        node = socket.gethostname()
+        if self._is_included:
+            return with_include(before or "", self.run_dir, node)
+        after = None if before is None else without_include(before, self.run_dir, node)
+        return None if after == "" and "file" in (read_text(self._marker) or "") else after
+
+    def _change_user_config(self) -> bool:
+        """Bring the user's configuration to what it is to hold; whether it was removed.
+
+        Other runs change it at the same time, and so do other machines that have the same home.
+        """
+        if self._is_included:
+            self._make_user_config()
+        with locked_file(self._user_config):
+            before = read_text(self._user_config)
+            after = self._user_text(before)
+            if after is None:
+                remove(self._user_config)
+                return True
+            if after != before:
+                write_text(self._user_config, after, like=os.stat(self._user_config) if before is not None else None)
+        return False
+
+    def _make_user_config(self) -> None:
+        directory = os.path.dirname(self._user_config)
+        places = (("directory", directory), ("file", self._user_config))
+        made = [name for name, path in places if not os.path.exists(path)]
         if made:
             try:
                 os.makedirs(directory, mode=0o700, exist_ok=True)
             except OSError as error:
                 raise NodeError(f"user_config: cannot make {directory}: {error.strerror}") from error
             write_text(self._marker, " ".join(made))
-        mode = 0o600 if change.before is None else stat.S_IMODE(os.stat(change.path).st_mode)
-        write_text(change.path, change.after or "", mode)
+            try:
+                # Not in place of one that another machine has made meanwhile.
+                os.close(os.open(self._user_config, os.O_CREAT | os.O_WRONLY, 0o600))
+            except OSError as error:
+                raise NodeError(f"user_config: cannot make {self._user_config}: {error.strerror}") from error
 
     def _clean_up(self, user_config: bool) -> None:
-        if user_config:
-            if "directory" in (read_text(self._marker) or ""):
-                remove_empty_directories(os.path.dirname(self._user_config))
+        if user_config and "directory" in (read_text(self._marker) or ""):
+            remove_empty_directories(os.path.dirname(self._user_config))
+        if not self._is_included:
             remove(self._marker)
         self.run_dir.remove_if_empty(self.run_dir.ssh, self.run_dir.sshd)

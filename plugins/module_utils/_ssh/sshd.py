@@ -26,6 +26,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
+    cut,
     read_text,
     remove,
     remove_empty_directories,
@@ -162,6 +163,10 @@ def _quoted(word: str) -> str:
 def host_key_path(run_dir: RunDir, kind: str) -> str:
     """Where the private host key of a kind is."""
     return os.path.join(run_dir.sshd, f"ssh_host_{kind}_key")
+
+
+#: Bytes of the log that are kept, and read: those of about a thousand logins.
+LONGEST_LOG = 1 << 20
 
 
 def log_path(run_dir: RunDir) -> str:
@@ -407,6 +412,10 @@ class Sshd:
             remove(self.run_dir.client_key + ".pub")
         self.run_dir.remove_if_empty(self.run_dir.ssh)
         self.run_dir.remove(self.run_dir.sshd, self.run_dir.tmp)
+
+    def cut_log(self) -> None:
+        """Keep the log short: sshd itself never cuts it, and each connection adds to it. Raises NodeError."""
+        cut(self._log_path, LONGEST_LOG, LONGEST_LOG // 4)
 
     def exists(self) -> bool:
         """Whether there is anything to remove."""

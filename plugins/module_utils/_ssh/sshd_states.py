@@ -44,6 +44,7 @@ def have_running(
         check_port_is_free(settings, sshd.run_dir)
     if not check_mode:
         take()
+        sshd.cut_log()
     if changed and not check_mode:
         instance = sshd.start(settings, version, port, timeout)
     elif changed:

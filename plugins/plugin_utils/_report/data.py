@@ -32,6 +32,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean,
 _JOB = ("type", "redop", "ranks")
 
 
+#: How many tests, limits and problems the following jobs of a workflow get. AWX keeps what they get in its database.
+MOST_NUMBERS = 20
+
+
 @dataclasses.dataclass(frozen=True)
 class Measurement:
     """One size in one placement. Bytes, microseconds, GB/s of 10^9 bytes; what the output does not tell is None.
@@ -288,6 +292,11 @@ class Report:
             "why": inert(clean(why)),
         }
 
+    def numbers(self) -> list[dict[str, t.Any]]:
+        """What a workflow needs of the tests, at most MOST_NUMBERS of them: those with the worst verdicts. Bandwidths are in GB/s."""
+        worst_first = sorted(self.tests, key=lambda test: (-VERDICTS.index(test.verdict), _least_margin(test)))
+        return [_numbers(test) for test in sorted(worst_first[:MOST_NUMBERS], key=lambda test: test.number)]
+
     def as_json(self) -> dict[str, t.Any]:
         """The object of results.json."""
         return {**results_object([test.document for test in self.tests]), **self.extra}
@@ -410,6 +419,28 @@ def _measurements(document: ResultDocument) -> t.Iterator[Measurement]:
                 busbw=half["busbw"],
                 wrong=half["wrong"],
             )
+
+
+def _numbers(test: Test) -> dict[str, t.Any]:
+    summary = test.document["summary"]
+    problems = {(entry["id"], entry["severity"], entry["host"]): None for entry in test.problems}
+    return {
+        "test": test.number,
+        "name": inert(test.name),
+        "collective": inert(test.collective),
+        "verdict": test.verdict,
+        "host_count": test.document["host_count"],
+        "rank_count": test.document["rank_count"],
+        "peak_busbw": summary["peak_busbw"],
+        "peak_size": summary["peak_size"],
+        "avg_busbw": summary["avg_busbw"],
+        "wrong": summary["wrong"],
+        "limits_missed": [inert(clean(check.name)) for check in test.checks if check.passed is False][:MOST_NUMBERS],
+        "causes": [
+            {"id": identity, "severity": severity, "host": host and inert(clean(host))}
+            for identity, severity, host in problems
+        ][:MOST_NUMBERS],
+    }
 
 
 def _least_margin(test: Test) -> float:

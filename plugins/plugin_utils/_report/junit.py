@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import transport_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import Check, Report, Test
 
@@ -33,6 +34,9 @@ def render_junit(report: Report) -> str:
         # A case that passed is not to be taken for one of NCCL.
         suite = junitparser.TestSuite(f"{collective} by the CPU program, not NCCL" if "cpu" in tools else collective)
         suite.add_property("tool", ", ".join(tools))
+        transports = list(dict.fromkeys(filter(None, (transport_text(test.document) for test in tests))))
+        if transports:
+            suite.add_property("transport", clean("; ".join(transports)))
         for test in tests:
             suite.add_testcase(_test_case(report, test))
             for check in test.checks:
@@ -57,10 +61,14 @@ def _test_case(report: Report, test: Test) -> t.Any:
             junitparser.Skipped(_VALUES if test.document["summary"]["wrong"] is None else _RULES, "unchecked")
         ]
     summary = test.document["summary"]
+    transport = clean(transport_text(test.document))
     case.system_out = (
         f"peak busbw: {summary['peak_busbw']} GB/s at {summary['peak_size']} bytes\n"
         f"average busbw: {summary['avg_busbw']} GB/s\nwrong values: {summary['wrong']}\n"
+        + (f"transport: {transport}\n" if transport else "")
         + (f"command: {test.command}\n" if test.command else "")
+        # A case that passed has no other place for its warnings.
+        + (f"\n{_told(test)}\n" if test.problems and test.verdict in ("pass", "unchecked") else "")
     )
     return case
 

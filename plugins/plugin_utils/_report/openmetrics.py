@@ -73,6 +73,33 @@ class _Collector:
             if document["summary"]["avg_busbw"] is not None:
                 average.add_metric(labels, _bytes(document["summary"]["avg_busbw"]))
         yield from (verdicts, hosts, ranks, rows, problems, average)
+        yield from self._transport()
+
+    def _transport(self) -> t.Iterator[t.Any]:
+        """What NCCL's log tells; tests without one have none of these."""
+        used = _gauge(
+            "transport",
+            "1 for the transport of the test; an empty label is not known.",
+            (*_TEST_LABELS, "network", "gdr", "nvls", "mnnvl"),
+        )
+        channels = _gauge("channels", "Channels that NCCL set up for collectives.", _TEST_LABELS)
+        nics = _gauge("nics", "Ports that the connections of a host go over.", (*_TEST_LABELS, "host"))
+        for test in self._report.tests:
+            transport = test.document.get("transport")
+            if not transport:
+                continue
+            labels = self._labels(test)
+            flags = [
+                "" if flag is None else str(int(flag))
+                for flag in (transport["gdr"], transport["nvls"], transport["mnnvl"])
+            ]
+            used.add_metric([*labels, transport["network"] or "", *flags], 1)
+            if transport["channels"] is not None:
+                channels.add_metric(labels, transport["channels"])
+            for host, ports in transport["nics"].items():
+                if ports is not None:
+                    nics.add_metric([*labels, host], len(ports))
+        yield from (family for family in (used, channels, nics) if family.samples)
 
     def _checks(self) -> t.Iterator[t.Any]:
         labels = (*_TEST_LABELS, "rule")

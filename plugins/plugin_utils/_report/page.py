@@ -135,6 +135,8 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     facts.append(("Ranks", _range(test.document["rank_count"] for test in report.tests if test.document["ranks"])))
     tools = list(dict.fromkeys(words.tool_text(test.document) for test in report.tests))
     facts.append(("Program", "; ".join(tools)))
+    transports = list(dict.fromkeys(filter(None, (words.transport_text(test.document) for test in report.tests))))
+    facts.append(("Transport", "; ".join(transports)))
     return [(name, value) for name, value in facts if value]
 
 
@@ -377,6 +379,7 @@ def _details(test: Test, shared: t.Mapping[str, str]) -> dict[str, t.Any]:
     return {
         "name": f"{test.number}. {test.name}",
         "summary": ", ".join([words.tool_text(document), *common, words.summary_text(document)]) + ".",
+        "published": words.published_lines(document),
         "rows": _rows(document, varying) if document["rows"] else None,
         "command": test.command,
         "settings": _settings_table(own),
@@ -444,6 +447,7 @@ def _settings_of(test: Test) -> dict[str, str]:
                 "program": tool["name"],
                 "program version": tool["version"],
                 "NCCL version": tool["nccl_version"],
+                "transport": words.transport_text(document) or None,
                 "point of the sweep": test.point or None,
                 **document["config"],
                 **{name: value for name, value in document["points"].items() if name not in ("argv", "sweep")},

@@ -131,6 +131,7 @@ def test_pods_that_do_not_become_ready(runs: Runs, pods: t.Any, faults: t.Any) -
     assert "worker_pods_node_selector" in by_host["selector"]["cure"]
 
 
+@pytest.mark.slow
 def test_what_the_cluster_does_not_let_be_created(runs: Runs, faults: t.Any, tmp_path: pathlib.Path) -> None:
     largest = {"limits": [{"type": "Container", "max": {"memory": "256Mi"}}]}
     labels = {**dict(label.split("=") for label in OURS.split(",")), "gpufabric.nccl/run": "other"}

@@ -51,6 +51,7 @@ def verdicts(directory: pathlib.Path) -> dict[str, str]:
     return {entry["node"]: entry["verdict"] for entry in found["nodes"]}
 
 
+@pytest.mark.slow
 def test_created_pods_are_gone_afterwards_and_no_node_is_marked(isolate, runs):
     def marks() -> list[tuple[dict[str, str], list[dict[str, str]]]]:
         """Without those that the tests below make beside this one."""

@@ -125,6 +125,18 @@ def test_ssh_config(port, lines):
     ]
 
 
+def test_own_ssh_config_reads_that_of_the_user_first():
+    text = entrypoint.render_own_ssh_config("# Written\nHost *\n  User worker\n", "/home/a b")
+    assert text.splitlines() == [
+        "# Written",
+        'Include "/home/a b/.ssh/config"',
+        "Host *",
+        "  User worker",
+        "Host *",
+        "  Include /etc/ssh/ssh_config",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "missing"),
     [

@@ -174,6 +174,16 @@ def test_a_line_of_the_output_may_say_what_was_skipped(project):
     assert output.splitlines()[-1] == "0 passed, 0 failed, 1 skipped"
 
 
+def test_what_is_built_first_is_told_while_it_is_built(project):
+    says = "@echo 'test bed: building bin, which takes about 10 min of two cores, once'"
+    process = project(f"docs:\n    {says}\n    sleep 600\n", "docs")
+    with process:
+        said = [next(process.stdout) for _line in range(3)]
+        process.terminate()
+        process.communicate(timeout=60)
+    assert "building bin, which takes about 10 min" in said[-1]
+
+
 def test_the_summary_has_the_last_that_a_check_said(script):
     log = [
         "50 passed",

@@ -84,8 +84,8 @@ def test_control_characters_of_machines_are_neither_shown_nor_returned(capsys):
 
 
 def test_a_problem_of_the_catalogue_needs_its_id_and_facts_alone():
-    (found,) = problems_from_result(run({"problems": [{"id": "mpijob-name-taken", "facts": {"name": "j"}}]}))
-    assert found == problem("mpijob-name-taken", name="j").as_dict()
+    (found,) = problems_from_result(run({"problems": [{"id": "kube-name-taken", "facts": {"object": "Service s"}}]}))
+    assert found == problem("kube-name-taken", object="Service s").as_dict()
     result = run({"problems": [{"id": "cold"}]})
     assert result["failed"] and result["msg"].startswith("problems[0].id: 'cold' is not allowed")
 

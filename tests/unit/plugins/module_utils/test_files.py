@@ -7,8 +7,15 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._files import write_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
+    check_destination,
+    cut,
+    open_file,
+    read_end,
+    read_text,
+    write_text,
+)
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
@@ -42,3 +49,40 @@ def test_a_link_that_takes_the_files_place_meanwhile_is_not_followed(tmp_path, m
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(NodeError, match="cannot write .*/none/file: No such file"):
         write_text(str(tmp_path / "none" / "file"), "")
+
+
+def test_a_pipe_is_not_waited_for_and_its_option_is_named(tmp_path):
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    with pytest.raises(OptionError, match="src: '.*/pipe' is not allowed; .*not a file, but a pipe"):
+        read_text(pipe, "src")
+    with pytest.raises(NodeError, match="cannot read .*/pipe: not a file, but a pipe"):
+        read_text(pipe)
+    with pytest.raises(OSError, match="not a file"):
+        open_file("/dev/zero").close()
+    with pytest.raises(OptionError, match="dest: '.*/pipe' is not allowed"):
+        check_destination("dest", pipe)
+
+
+def test_what_hides_a_file_is_empty_and_what_is_no_file_is_named(tmp_path):
+    (tmp_path / "config").symlink_to(os.devnull)
+    assert read_text(str(tmp_path / "config"), "src") == ""
+    assert read_text("/proc/self/comm", "src")
+    with pytest.raises(OptionError, match="src: .* can be read .Is a directory."):
+        read_text(str(tmp_path), "src")
+
+
+def test_a_long_log_keeps_its_last_lines_while_it_is_written(tmp_path):
+    path = str(tmp_path / "log")
+    cut(path, 100, 40)
+    with open(path, "ab", buffering=0) as writer:
+        writer.write(b"".join(b"line %03d\n" % number for number in range(11)))
+        cut(path, 100, 40)
+        assert read_text(path).splitlines()[0] == "line 000"
+        writer.write(b"line 011\n" * 2)
+        cut(path, 100, 40)
+        assert read_text(path) == "line 009\nline 010\nline 011\nline 011\n"
+        writer.write(b"more\n")
+    assert read_text(path).endswith("line 011\nmore\n") and read_end(path, 8) == "011\nmore\n"[-8:]
+    assert os.listdir(tmp_path) == ["log"]
+    assert read_end(str(tmp_path / "none"), 8) == ""

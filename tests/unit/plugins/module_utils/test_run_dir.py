@@ -19,6 +19,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Node
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, default_run_dir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import MeshFiles
@@ -242,6 +243,31 @@ def test_a_run_directory_whose_parent_has_become_anothers_is_refused(victim):
     os.seteuid(54321)
     with pytest.raises(NodeError, match="gpufabric-54321, on the way .* belongs to uid 54322"):
         run_dir.check()
+
+
+@pytest.mark.parametrize("place", ["parent", "run"])
+def test_what_another_user_says_of_the_run_is_not_believed(victim, place):
+    run_dir = RunDir("default", None)
+    run_dir.create(run_dir.mpi)
+    run_dir.write_mark({"owner": "mallory@elsewhere"})
+    os.seteuid(0)
+    os.chown({"parent": os.path.dirname(run_dir.path), "run": run_dir.path}[place], 54322, 54322)
+    for path in (os.path.dirname(run_dir.path), run_dir.path):
+        os.chmod(path, 0o755)
+    os.chmod(run_dir.mark, 0o644)
+    os.seteuid(54321)
+    claim = {"owner": "alice@here", "controller": "c", "play": "p", "live": ["p"]}
+    looks = {
+        "holds_run": run_dir.holds_run,
+        "read_mark": run_dir.read_mark,
+        "refusal": Ownership(run_dir, claim).refusal,
+        "take_over": lambda: Ownership(run_dir, {**claim, "take_over": True}).replace(check_mode=False),
+        "Run.exists": Run(run_dir).exists,
+        "Sshd.read": Sshd(run_dir, Account(run_dir)).read,
+    }
+    for name, look in looks.items():
+        with pytest.raises(NodeError, match="is not a directory that only uid 54321 may write .owner uid 54322"):
+            print(name, look())
 
 
 def test_a_directory_below_another_users_is_refused(victim):

@@ -9,6 +9,7 @@ from ansible_collections.gpufabric.nccl.plugins.modules import mpi_hostfile
 
 HOST = {"name": "g2"}
 FILE = "is not allowed; allowed: the path of a hostfile on this node"
+READABLE = "is not allowed; allowed: a file on this host that can be read"
 DEST = "is not allowed; allowed: a path in a directory that exists and can be written"
 
 
@@ -35,7 +36,8 @@ DEST = "is not allowed; allowed: a path in a directory that exists and can be wr
             "hosts: each host once, with all its slots: hosts[1]: g2 is there already, hosts[0]",
         ),
         ({"hosts": None, "src": "/nosuch"}, f"src: '/nosuch' {FILE}"),
-        ({"hosts": None, "src": "/etc"}, f"src: '/etc' {FILE}"),
+        ({"hosts": None, "src": "/etc"}, f"src: '/etc' {READABLE} (Is a directory)"),
+        ({"dest": "/dev/null"}, f"dest: '/dev/null' {DEST}"),
         ({"timeout": -1}, "timeout: -1.0 is not allowed; allowed: 0 or more seconds"),
         ({"interval": -1}, "interval: -1.0 is not allowed; allowed: 0 or more seconds"),
         (

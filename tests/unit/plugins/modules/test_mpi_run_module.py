@@ -41,6 +41,10 @@ def programs(tmp_path, monkeypatch):
         ),
         ({"timeout": -1}, "timeout: -1.0 is not allowed; allowed: more than 0 seconds"),
         (
+            {"hostfile": "/etc"},
+            "hostfile: '/etc' is not allowed; allowed: a file on this host that can be read (Is a directory)",
+        ),
+        (
             {"hostfile": "/nosuch"},
             "hostfile: '/nosuch' is not allowed; allowed: a hostfile on this node, such as mpi_hostfile writes",
         ),

@@ -4,12 +4,17 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
 import pathlib
 import stat
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import locked
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
 from ansible_collections.gpufabric.nccl.plugins.modules import nccl_baseline
 
@@ -76,6 +81,7 @@ def test_options_alone_are_checked(run, tmp_path):
     [
         ({"path": "/nosuch/b"}, "path: '/nosuch/b' is not allowed; allowed: a path in a folder that exists"),
         ({"path": "{tmp}"}, "path: '{tmp}' is not allowed; allowed: a path in a folder that exists"),
+        ({"path": "/dev/null"}, "path: '/dev/null' is not allowed; allowed: a path in a folder that exists, of a file"),
         ({"results": [{"schema": "x"}]}, "a list of result documents is needed; an item is not of the schema"),
         ({"add": "some"}, "argument 'add' is of type str and we were unable to convert to bool"),
     ],
@@ -92,3 +98,51 @@ def test_a_file_that_is_no_baseline_is_left_alone(run, tmp_path):
     path.write_text("notes")
     assert run(results=[DOCUMENT], path=str(path))["msg"].startswith("path: 'text that is no JSON' ")
     assert path.read_text() == "notes"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o664, 0o600])
+def test_a_file_keeps_its_mode_and_group(run, tmp_path, mode):
+    path = tmp_path / "baseline.json"
+    run(results=[DOCUMENT], path=str(path))
+    path.chmod(mode)
+    if os.geteuid() == 0:
+        os.chown(path, 54321, 54322)
+    before = path.stat()
+    assert run(results=[OTHER], path=str(path))["changed"]
+    after = path.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+def test_two_plays_that_save_at_once_lose_no_run(run, tmp_path, monkeypatch):
+    """The second one comes when the first has read the file."""
+    path, read = str(tmp_path / "baseline.json"), nccl_baseline.read_text
+    second = {"results": [OTHER], "path": path, "add": True}
+    monkeypatch.setattr(nccl_baseline, "_PATIENCE", 0.0)
+
+    def reading(*arguments):
+        monkeypatch.setattr(nccl_baseline, "read_text", read)
+        with pytest.raises(NodeError, match="is locked by another program"):
+            nccl_baseline.run(second, False)
+        return read(*arguments)
+
+    monkeypatch.setattr(nccl_baseline, "read_text", reading)
+    assert run(results=[DOCUMENT], path=path)["changed"]
+    nccl_baseline.run(second, False)
+    assert len(json.loads(pathlib.Path(path).read_text())["runs"]) == 2
+    assert os.listdir(tmp_path) == ["baseline.json"]
+
+
+def test_a_folder_that_stays_locked_is_named(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(nccl_baseline, "_PATIENCE", 0.0)
+    with locked(str(tmp_path)):
+        result = run(results=[DOCUMENT], path=str(tmp_path / "b.json"))
+    assert result["msg"] == f"{tmp_path} is locked by another program for 0 s already"
+    assert run(results=[DOCUMENT], path=str(tmp_path / "b.json"))["changed"]
+
+
+def test_a_file_system_without_locks_is_written(run, tmp_path, monkeypatch):
+    def flock(_descriptor, _operation):
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert run(results=[DOCUMENT], path=str(tmp_path / "b.json"))["changed"]

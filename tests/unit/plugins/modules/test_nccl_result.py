@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import stat
 
@@ -75,7 +76,7 @@ def test_bad_verdict_fails_only_where_it_is_asked_for(run, tmp_path):
 
 
 FILE = "is not allowed; allowed: a file on this host that can be read"
-FOLDER = "is not allowed; allowed: a path in a folder that exists"
+FOLDER = "is not allowed; allowed: a path in a folder that exists, of a file or of none yet"
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,7 @@ def test_rules_alone_are_checked(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"dest": "/dev/null"}, "dest: '/dev/null' is not allowed; allowed: a path in a folder that exists, of a file"),
         ({"baseline": {"path": "/nosuch"}}, "baseline.path: '/nosuch' is not allowed; allowed: a file on this host"),
         ({"baseline": {"path": str(LOG)}}, "baseline.path: 'text that is no JSON' "),
         ({"baseline": {"document": {}}}, "baseline.document: None "),
@@ -201,3 +203,11 @@ def test_assertions_without_their_library_are_an_error(run, monkeypatch):
     assert run(src=str(LOG))["verdict"] == "pass"
     result = run(src=str(LOG), assertions=[{"that": "complete"}])
     assert result["msg"] == "assertions need the Python library jmespath on the host that the task runs on"
+
+
+@pytest.mark.parametrize("option", ["src", "baseline.path"])
+def test_a_pipe_is_not_waited_for(run, tmp_path, option):
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    result = run(src=pipe) if option == "src" else run(src=str(LOG), baseline={"path": pipe})
+    assert result["msg"] == f"{option}: '{pipe}' {FILE} (not a file, but a pipe or a device)"

@@ -261,6 +261,21 @@ def test_other_outputs(name):
     JUNIT.validate(texts["junit"])
 
 
+def test_warnings_of_a_test_that_passed_are_in_every_report():
+    said = "g2:1:1 [0] a.cc:1 (f) NCCL WARN NET/IB : mlx5_3:1 GID table changed"
+    texts = rendered(make_report(parsed(f"{TEXT}{said}\n")))
+    check_schema("results-v1.schema.json", json.loads(texts["json"]))
+    assert json.loads(texts["json"])["verdict"] == "pass"
+    assert json.loads(texts["json"])["results"][0]["problems"][0]["severity"] == "warning"
+    (case,) = ElementTree.fromstring(texts["junit"].encode()).findall("testsuite/testcase")
+    assert [child.tag for child in case] == ["system-out"]
+    assert "warning rdma-port-flapped on g2\nCause: The RDMA port mlx5_3:1 went down" in case.find("system-out").text
+    for name in ("markdown", "html"):
+        assert "The RDMA port mlx5_3:1 went down and came back" in texts[name].replace("\\", ""), name
+    labels = [dict(labels) for name, labels in samples_of(texts["openmetrics"]) if name == "gpufabric_nccl_problems"]
+    assert {item["severity"] for item in labels} == {"error", "warning"}
+
+
 def test_csv_is_tidy(whole):
     rows = rows_of(whole["csv"])
     for row in rows:
@@ -357,6 +372,51 @@ def test_html_asks_for_nothing(whole):
     assert "default-src 'none'" in policy
 
 
+#: What NCCL logs of a rank; made after the lines of NCCL 2.22.
+LOG = """\
+{host}:4000:4100 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>
+{host}:4000:4100 [0] NCCL INFO Using network IB
+{host}:4000:4100 [0] NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0/GDRDMA
+{host}:4000:4100 [0] NCCL INFO Channel 01/0 : 8[0] -> 0[0] [receive] via NET/IB/1/GDRDMA
+{host}:4000:4100 [0] NCCL INFO 16 coll channels, 0 collnet channels, 16 nvls channels, 16 p2p channels, 2 p2p channels per peer
+"""
+
+
+def test_the_transport_is_in_every_format():
+    (document,) = parsed(TEXT + "".join(LOG.format(host=host) for host in ("g1", "g2")))
+    report = make_report([Judge({"rules": [{"name": "RDMA", "transport": {"nics": 8}}]}).judge(document)])
+    texts = rendered(report)
+    told = "IB, GDR, 2 NICs a host, 16 channels, NVLS"
+    written = json.loads(texts["json"])
+    check_schema("results-v1.schema.json", written)
+    assert written["results"][0]["verdicts"][1]["hosts"] == ["g1", "g2"]
+    assert told in " ".join(Page(texts["html"]).texts) and texts["markdown"].count(told) >= 2
+    assert f"Transport: {told}" in text_report.results_table([document]).splitlines()
+    suite = ElementTree.fromstring(texts["junit"].encode()).find("testsuite")
+    assert {item.get("name"): item.get("value") for item in suite.findall("properties/property")}["transport"] == told
+    samples = {
+        (name, dict(labels).get("host")): value for (name, labels), value in samples_of(texts["openmetrics"]).items()
+    }
+    assert samples["gpufabric_nccl_channels", None] == 16 and samples["gpufabric_nccl_nics", "g2"] == 2
+    (labels,) = [
+        dict(labels) for name, labels in samples_of(texts["openmetrics"]) if name == "gpufabric_nccl_transport"
+    ]
+    assert [labels[name] for name in ("network", "gdr", "nvls", "mnnvl")] == ["IB", "1", "1", ""]
+
+
+def test_a_hostile_transport_stays_text(hostile):
+    (logged,) = parsed(TEXT + LOG.format(host="g1"))
+    text = hostile["collective"]
+    document = {**hostile, "transport": {**filled(logged["transport"], text), "nics": {text: [text]}}}
+    (checked,) = text_report.check_documents([document])
+    texts = {**rendered(make_report([checked])), "table": text_report.results_table([checked])}
+    JUNIT.validate(texts["junit"])
+    assert samples_of(texts["openmetrics"])
+    assert Page(texts["html"]).names.count("script") == 1 and "<script>" not in texts["markdown"]
+    for name in set(texts) - {"json"}:
+        assert not set("\x00\x1b\u202e\ud800\r") & set(texts[name]), name
+
+
 def test_hostile_text_stays_text(hostile):
     text_of_host = hostile["collective"]
     pairs = {
@@ -445,6 +505,36 @@ def test_the_worst_is_what_misses_its_limit_by_most(failed):
     worst = make_report([failed, worse, {**failed, "verdicts": [worse["verdicts"][0], wrong]}]).worst()
     assert (worst["test"], worst["why"]) == (3, "values are wrong")
     assert make_report(parsed()).worst() is None
+
+
+def test_numbers_for_a_workflow(failed):
+    first, second = make_report([*parsed(), failed]).numbers()
+    assert first == {
+        "test": 1,
+        "name": "all_reduce float sum, 16 ranks on 2 hosts",
+        "collective": "all_reduce",
+        "verdict": "pass",
+        "host_count": 2,
+        "rank_count": 16,
+        "peak_busbw": parsed()[0]["summary"]["peak_busbw"],
+        "peak_size": parsed()[0]["summary"]["peak_size"],
+        "avg_busbw": parsed()[0]["summary"]["avg_busbw"],
+        "wrong": 0,
+        "limits_missed": [],
+        "causes": [],
+    }
+    assert first["peak_busbw"] > first["avg_busbw"] > 0
+    assert (second["verdict"], second["limits_missed"]) == ("fail", [failed["verdicts"][0]["rule"]])
+    assert second["causes"] == [
+        {"id": "wrong-values", "severity": "error", "host": "g2"},
+        {"id": "output-cut", "severity": "warning", "host": None},
+    ]
+
+
+def test_numbers_of_many_tests_are_those_of_the_worst(failed):
+    numbers = make_report([*(parsed() * 30), failed, *parsed()]).numbers()
+    assert [one["test"] for one in numbers] == [*range(1, 20), 31]
+    assert make_report([]).numbers() == []
 
 
 def test_curves_are_medians_of_repeats(swept):

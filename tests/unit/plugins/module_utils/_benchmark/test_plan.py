@@ -16,6 +16,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     data_plane,
     plan_benchmark,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.tests.unit.benchmark_settings import SETTINGS
@@ -164,8 +165,8 @@ def test_names_the_host_at_fault(change, identity, words):
     change(found)
     with pytest.raises(ProblemError) as error:
         plan_benchmark(found, PEERS, SETTINGS)
-    (problem,) = error.value.problems
-    assert (problem.id, problem.host) == (identity, "g2") and words in problem.cause
+    (one,) = error.value.problems
+    assert (one.id, one.host) == (identity, "g2") and words in one.cause
 
 
 def test_hosts_that_open_mpi_takes_for_one_are_named_before_a_launch():
@@ -282,6 +283,15 @@ def test_complete_results_holds_no_value_that_may_be_a_token():
     plan = {"points": [{**POINT, "env": env}], "sweep": [swept]}
     (document,) = complete_results(plan, {"points": [outcome(results=[DOCUMENT])]})
     assert document["points"]["env"]["MY_LEVEL"] == "3" and "s3cr3t" not in str(document)
+
+
+def test_complete_results_names_the_hosts_of_nccls_warnings():
+    flapped = problem("rdma-port-flapped", "10.0.0.2", "x", "warning").as_dict()
+    plan = {"points": [POINT], "hosts": [{"address": "10.0.0.2", "name": "gpu-2"}]}
+    result = outcome(results=[{**DOCUMENT, "problems": [flapped]}])
+    (document,) = complete_results(plan, {"points": [result]})
+    assert [(entry["id"], entry["host"]) for entry in document["problems"]] == [("rdma-port-flapped", "gpu-2")]
+    assert document["verdict"] == "pass" and flapped["host"] == "10.0.0.2"
 
 
 def test_complete_results_explains_a_point_without_result():

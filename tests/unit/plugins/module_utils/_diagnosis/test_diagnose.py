@@ -371,6 +371,46 @@ def test_success_is_no_failure_whatever_was_printed():
     assert found(NOT_STARTED + KILLED, exit_status=0) == []
 
 
+FLAPPED = "g3:40:41 [1] transport/net_ib/common.cc:179 (ncclIbAsyncThreadMain) NCCL WARN NET/IB : mlx5_3:1 Got non-fatal async event: port active(9)\n"
+IOMMU = 'g2:40:41 [1] init.cc:163 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system instablity or hang!\n'
+
+
+def test_complaints_of_a_run_that_passed_are_warnings():
+    text = FLAPPED + IOMMU + GPU_MEMORY.format("g1") + REMOTE.format(1) + NOT_STARTED + KILLED + FLAPPED
+    problems = diagnose([Source("launcher", text.splitlines())], 0, Facts(names={"g3": "node-three"}))
+    assert [(entry.id, entry.host, entry.severity) for entry in problems] == [
+        ("rccl-iommu", "g2", "warning"),
+        ("gpu-memory", "g1", "warning"),
+        ("rdma-port-flapped", "node-three", "warning"),
+    ]
+    assert problems[2].cause.startswith("The RDMA port mlx5_3:1 went down and came back")
+
+
+def test_complaints_that_are_not_known_are_shown_once():
+    lines = [f"g{host}:4{host}:41 [1] a.cc:1 (f) NCCL WARN The gizmo is {what}" for host in (1, 2) for what in "ab"]
+    (entry,) = diagnose(
+        [Source("launcher", [*lines, FLAPPED.replace("WARN", "INFO"), "the gizmo failed"], numbered=False)], 0
+    )
+    assert (entry.id, entry.host, entry.severity) == ("nccl-complaint", None, "warning")
+    assert entry.evidence == "\n".join(lines[:2])
+    (entry,) = diagnose([Source("launcher", lines[:2])], 0, Facts(names={"g1": "node-one"}))
+    assert (entry.host, entry.evidence.splitlines()[1]) == ("node-one", f"line 2: {lines[1]}")
+    many = [f"g1:4:4 [1] a.cc:1 NCCL WARN gizmo {number}" for number in range(1000)]
+    (entry,) = diagnose([Source("launcher", many)], 0)
+    assert len(entry.evidence.splitlines()) == 8
+
+
+def test_a_warning_is_no_reason_of_a_failure():
+    assert found(IOMMU) == [("unknown", None), ("rccl-iommu", "g2")]
+    assert found(IOMMU + GPU_MEMORY.format("g2")) == [("gpu-memory", "g2"), ("rccl-iommu", "g2")]
+    assert found(IOMMU, exit_status=None) == [("rccl-iommu", "g2")]
+    # It hides no consequence of another host's failure.
+    assert found(IOMMU + "g2:1:1 [0] x NCCL WARN Failed to malloc 12 bytes\n") == [
+        ("host-memory", "g2"),
+        ("rccl-iommu", "g2"),
+    ]
+
+
 @pytest.mark.parametrize("exit_status", [1, 137, 255])
 def test_unknown_shows_the_lines_that_matter(exit_status):
     advice = "-" * 40 + "\n" + "".join(f"advice {number}\n" for number in range(50)) + "-" * 40 + "\n"
@@ -427,7 +467,7 @@ def test_each_cause_says_how_it_is_known():
     assert [
         entry.id for entry in CATALOGUE.entries.values() if entry.signatures and basis.of(entry)[0] == PAGE.CHECKED
     ] == []
-    assert sorted(PAGE.read_matrix() - set(CATALOGUE.entries)) == []
+    assert sorted(PAGE.read_faults().keys() - set(CATALOGUE.entries)) == []
 
 
 @pytest.mark.parametrize("identity", PAGE.TESTS)

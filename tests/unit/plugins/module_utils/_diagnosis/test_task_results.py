@@ -127,5 +127,11 @@ def test_an_output_that_ends_early_is_no_news_where_pods_were_lost():
     assert problems_from_play({"a": failed(other, *CUT)}, [LOST]) == [LOST, other]
 
 
+def test_a_rank_that_cannot_connect_is_no_news_where_pods_were_lost():
+    connecting = problem("mpi-connect-failed", "a", address="10.0.0.2:1024").as_dict()
+    assert problems_from_play({"a": failed(connecting)}, [LOST]) == [LOST]
+    assert problems_from_play({"a": failed(connecting)}, []) == [connecting]
+
+
 def test_an_output_that_ends_early_is_told_where_nothing_else_is():
     assert problems_from_play({"a": failed(*CUT)}, []) == CUT

@@ -114,7 +114,14 @@ def test_a_job_has_the_name_that_it_is_given_and_the_same_settings():
     named, other = plan(name="gpufabric-n-abcde", owner="me@here"), plan(owner="me@here")
     assert named["workers"] == ["gpufabric-n-abcde-worker-0", "gpufabric-n-abcde-worker-1"]
     config, job = named["objects"]
-    assert config["metadata"]["name"] == "gpufabric-n-abcde-files"
+    # It claims the run, whatever the job is called. One that is rendered claims nothing.
+    assert config["metadata"]["name"] == other["objects"][0]["metadata"]["name"] == "gpufabric-n-files"
+    assert config["metadata"]["annotations"] == {"gpufabric.nccl/owner": "me@here"}
+    (volume,) = (
+        item for item in template("Worker", name="a", owner="me@here")["spec"]["volumes"] if "configMap" in item
+    )
+    assert volume["configMap"]["name"] == "gpufabric-n-files"
+    assert plan(name="train")["objects"][0]["metadata"]["name"] == "train-files"
     assert job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["subdomain"] == "gpufabric-n-abcde"
     assert job["metadata"]["annotations"]["gpufabric.nccl/owner"] == "me@here"
     assert job["metadata"]["annotations"] == other["objects"][1]["metadata"]["annotations"]
@@ -193,7 +200,7 @@ def test_resources_and_networks_are_the_workers_alone():
     assert template("Worker", **changes)["metadata"]["annotations"] == {"k8s.v1.cni.cncf.io/networks": "a,b"}
     assert "resources" not in container("Launcher", **changes)
     assert "annotations" not in template("Launcher", **changes)["metadata"]
-    assert "securityContext" not in container("Launcher", **changes)
+    assert container("Launcher", **changes)["securityContext"] == {"allowPrivilegeEscalation": False}
 
 
 def test_the_launcher_has_each_setting_of_the_runtime_by_both_names():
@@ -563,6 +570,18 @@ def test_a_point_that_failed_is_told_with_its_last_lines_and_the_others_stand():
     (problem,) = bad["problems"]
     assert bad["collective"] == "broadcast" and problem["id"] == "run-failed" and "3" in problem["cause"]
     assert problem["evidence"] == "failure: nobody knows it"
+
+
+def test_what_nccl_complained_of_is_a_warning_of_a_job_that_did_it():
+    said = "gpufabric-n-worker-1:1:1 [0] init.cc:1 NCCL WARN NUMA auto balancing enabled which can lead to variability"
+    done = log(f"{MARK}begin all_reduce", said, TABLE, f"{MARK}end all_reduce 0 4")
+    (document,) = results(observed("Succeeded", pods=WORKERS, launcher_log=done))
+    told = [(entry["id"], entry["host"], entry["severity"]) for entry in document["problems"]]
+    assert (document["verdict"], told) == ("pass", [("numa-balancing", "gpufabric-n-worker-1", "warning")])
+    # It does not explain why another one failed.
+    (document,) = results(failed_log(done.replace("end all_reduce 0", "end all_reduce 3")))
+    told = [(entry["id"], entry["severity"]) for entry in document["problems"]]
+    assert told == [("run-failed", "error"), ("numa-balancing", "warning")]
 
 
 @pytest.mark.parametrize(

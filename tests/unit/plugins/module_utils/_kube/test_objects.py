@@ -9,9 +9,12 @@ import re
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
+    claimed,
     labels,
     object_name,
+    objects_taken,
     ownership,
+    run_start,
     run_taken,
     selector,
 )
@@ -98,3 +101,42 @@ def test_a_run_with_other_settings_is_taken(there):
 def test_the_age_of_a_run_is_in_words(created, age):
     (problem,) = run_taken("default", "me@here", [found(owner="you@there", created=created)], None, NOON)
     assert problem.cause.endswith(age)
+
+
+def labelled(**changes):
+    item = found(**changes)
+    item["metadata"] = {**item["metadata"], "labels": labels("default"), "uid": "u1"}
+    return item
+
+
+def test_objects_are_new_or_those_that_were_found():
+    service = {"kind": "Service", "metadata": {"name": "gpufabric-default"}}
+    uids = [item["metadata"]["uid"] for item in claimed([service, found()], [labelled()])]
+    assert uids == ["new", "u1"] and "uid" not in service["metadata"]
+
+
+@pytest.mark.parametrize("take_over", [False, True])
+def test_an_object_of_no_run_is_never_taken_over(take_over):
+    other = labelled()
+    other["metadata"]["labels"] = {**labels("default"), "gpufabric.nccl/run": "nightly"}
+    for there in (found(), other):
+        (problem,) = objects_taken("default", "me@here", [there], [found()], take_over=take_over, setting="mpijob_name")
+        assert problem.id == "kube-name-taken"
+        assert problem.cause == "StatefulSet gpufabric-default exists already, and the run default has not made it."
+        assert problem.cure.startswith("Set gpufabric_run_id, or mpijob_name, to another name")
+
+
+def test_objects_of_the_run_are_taken_by_owner_settings_and_start():
+    def states(*there, wanted=None, **options):
+        problems = objects_taken("default", "me@here", there, [wanted or found()], now=NOON, **options)
+        return [problem.cause for problem in problems]
+
+    assert states(labelled()) == []
+    assert states(labelled(owner="you@there")) == ["The run default belongs to you@there, started 3 minutes ago."]
+    assert states(labelled(owner="you@there"), take_over=True) == []
+    assert "other settings" in states(labelled(spec={}))[0]
+    ours, theirs = found(), labelled()
+    ours["metadata"] = {**ours["metadata"], "annotations": {**ownership("me@here", SPEC), "gpufabric.nccl/start": "1"}}
+    theirs["metadata"]["annotations"] = {**ownership("me@here", SPEC), "gpufabric.nccl/start": "2"}
+    assert states(theirs, wanted=ours) == ["The run default is being started by another play, started 3 minutes ago."]
+    assert (run_start([theirs]), run_start([found()]), run_start([])) == ("2", "", "")

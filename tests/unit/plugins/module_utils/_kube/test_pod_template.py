@@ -55,6 +55,24 @@ class TestBothKinds:
         mounted = {mount["name"] for mount in spec["containers"][0]["volumeMounts"]}
         assert mounted <= {volume["name"] for volume in spec["volumes"]}
 
+    @pytest.mark.parametrize(
+        ("theirs", "expected"),
+        [
+            ({}, False),
+            ({"allowPrivilegeEscalation": True}, True),
+            # Kubernetes refuses both together.
+            ({"privileged": True}, None),
+            ({"capabilities": {"add": ["CAP_SYS_ADMIN"]}}, None),
+            ({"capabilities": {"add": ["CAP_SYS_ADMIN"]}, "allowPrivilegeEscalation": True}, True),
+        ],
+    )
+    def test_privileges_do_not_escalate_unless_asked_for(self, template, theirs, expected):
+        (container,) = template(pod_spec={"containers": [{"name": "worker", "securityContext": theirs}]})["spec"][
+            "containers"
+        ]
+        assert container["securityContext"].get("allowPrivilegeEscalation") is expected
+        assert theirs.items() <= container["securityContext"].items()
+
     def test_a_volume_of_our_name_takes_its_place(self, template):
         own = {"name": "shm", "hostPath": {"path": "/dev/shm"}}
         volumes = template(pod_spec={"volumes": [own]})["spec"]["volumes"]

@@ -112,7 +112,7 @@ def test_resources_are_requested_and_limited():
 def test_defaults_give_no_more_than_is_needed():
     spec = pod_spec()
     assert spec["automountServiceAccountToken"] is False
-    assert "securityContext" not in spec["containers"][0]
+    assert spec["containers"][0]["securityContext"] == {"allowPrivilegeEscalation": False}
     assert spec["volumes"] == [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}}]
     assert "hostNetwork" not in spec
     assert "annotations" not in made("StatefulSet")["spec"]["template"]["metadata"]
@@ -128,7 +128,11 @@ def test_ordinary_user_gets_what_the_restricted_standard_asks_for():
         "seccompProfile": {"type": "RuntimeDefault"},
         "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]},
     }
-    assert container(run_as_user=0, run_as_group=0)["securityContext"] == {"runAsUser": 0, "runAsGroup": 0}
+    assert container(run_as_user=0, run_as_group=0)["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "runAsUser": 0,
+        "runAsGroup": 0,
+    }
 
 
 def test_networks_host_network_and_further_fields():

@@ -10,6 +10,7 @@ import os
 import subprocess
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi import progress
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import (
     Journal,
     Look,
@@ -93,6 +94,14 @@ def test_a_look_brings_what_is_new_and_leaves_a_note(tmp_path):
     (tmp_path / "polled").unlink()
     (tmp_path / "run.json").unlink()
     assert parse_look(shell(command), os.getpid(), 1) == Look(False) and not (tmp_path / "polled").exists()
+
+
+def test_an_event_that_does_not_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(progress, "_LONGEST_EVENT", 100)
+    journal = Journal()
+    assert journal.feed('{"a": 1}\n{"b": "' + "x" * 90) == [{"a": 1}]
+    assert journal.feed("x" * 20) == [] and journal.offset == 9 + 7 + 90 + 20
+    assert journal.feed('x"}\n{"c": 3}\n') == [{"c": 3}]
 
 
 def test_what_a_killed_runner_wrote_in_part_is_passed_over():

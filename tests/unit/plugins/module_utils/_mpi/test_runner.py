@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import gzip
 import os
 import pathlib
@@ -123,6 +125,24 @@ def finish(run, *programs, resume=True, archive=False, **options):
     return run.result()
 
 
+def logging_plan(run, *programs, log, **limits):
+    """As plan; the first point has NCCL's log in a directory, and all are launched alike."""
+    planned = plan(run, *programs, **limits)
+    file = {"NCCL_DEBUG_FILE": f"{log}/1.log"}
+    first, *others = planned.jobs
+    jobs = (
+        dataclasses.replace(
+            first,
+            command=(*started(first.point.argv, True), "NCCL_DEBUG_FILE"),
+            environment={**first.environment, **file},
+            log=str(log),
+            configuration="all",
+        ),
+        *(dataclasses.replace(job, configuration="all") for job in others),
+    )
+    return dataclasses.replace(planned, jobs=jobs)
+
+
 def points_of(run, number=1):
     return stamped(read_processes(), run.run_dir.started_with("GPUFABRIC_POINT", f"{run.run_dir.run_id}/{number}"))
 
@@ -229,6 +249,30 @@ def test_what_is_too_full(free, size, printed, full):
     assert too_full(free, size, printed) is full
 
 
+@pytest.mark.parametrize("exit_status", [0, 3])
+def test_what_nccl_complained_of_is_told_though_the_point_passed(run, exit_status):
+    host = os.uname().nodename
+    flapped = f"{host}:1:1 [0] transport/net_ib/common.cc:153 (f) NCCL WARN NET/IB : mlx5_3:1 GID table changed"
+    removed = (
+        f"{host}:1:1 [0] x.cc:1 NCCL WARN unlink shared memory /dev/shm/nccl-1 failed, error: No such file or directory"
+    )
+    program = f"""
+import sys
+print({TABLE.format(host=host)!r} + {flapped!r})
+print({removed!r}, file=sys.stderr, flush=True)
+sys.exit({exit_status})
+"""
+    (point,) = finish(run, program)["points"]
+    told = [(entry["id"], entry["host"], entry["severity"]) for entry in point["results"][0]["problems"]]
+    if exit_status:
+        assert point["status"] == "failed" and told == []
+        assert [entry["id"] for entry in point["problems"]] == ["rdma-port-flapped"]
+    else:
+        assert (point["status"], point["problems"], point["results"][0]["verdict"]) == ("finished", [], "pass")
+        # As the hostfile calls it.
+        assert told == [("rdma-port-flapped", "127.0.0.1", "warning"), ("shm-removed", "127.0.0.1", "warning")]
+
+
 def test_a_program_that_is_not_there_is_a_point_that_failed(run):
     planned = plan(run, "", "")
     nowhere = [Job(job.point, ("/nosuch",), job.environment, 1) for job in planned.jobs[:1]]
@@ -258,6 +302,43 @@ def test_a_run_that_is_over_is_told_of_until_somebody_has_got_it(run):
     assert begin(run, planned) is False
     Follower(run).until_over()
     assert not run.result()["points"][0]["resumed"]
+
+
+#: Prints a result, and logs as NCCL does where it is told to.
+LOGGED = f"""
+import os
+print({TABLE.format(host=os.uname().nodename)!r}, end="")
+if "NCCL_DEBUG_FILE" in os.environ:
+    with open(os.environ["NCCL_DEBUG_FILE"], "w") as file:
+        file.write("{os.uname().nodename.split(".")[0]}:1:2 [0] NCCL INFO Using network AWS Libfabric\\n")
+"""
+
+
+def test_points_that_are_launched_alike_have_one_log(run, tmp_path):
+    wait_for_it = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.05)\n{LOGGED}"
+    begin(run, logging_plan(run, LOGGED, wait_for_it, log=tmp_path / "a log"))
+    follower = Follower(run)
+    wait(lambda: follower.kinds().count("started") == 2)
+    assert (tmp_path / "a log" / "1.log").exists()
+    # The next runner has not read the log itself.
+    os.kill(follower.runner["pid"], signal.SIGKILL)
+    wait(lambda: not follower.look().alive)
+    (tmp_path / "go").touch()
+    begin(run, logging_plan(run, LOGGED, wait_for_it, log=tmp_path / "another log"))
+    Follower(run).until_over()
+    first, second = run.result()["points"]
+    assert (first["resumed"], second["resumed"]) == (True, False) and not (tmp_path / "another log").exists()
+    for point in (first, second):
+        (document,) = point["results"]
+        assert document["transport"]["network"] == "AWS Libfabric" and document["transport"]["log"]["files"] == 1
+
+
+def test_the_log_counts_as_output(run, tmp_path):
+    program = "import os, time; open(os.environ['NCCL_DEBUG_FILE'], 'w').write('x' * 1000); time.sleep(600)"
+    begin(run, logging_plan(run, program, log=tmp_path / "log", output=900))
+    Follower(run).until_over()
+    (point,) = run.result()["points"]
+    assert [problem["id"] for problem in point["problems"]] == ["output-too-long"]
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -362,6 +443,55 @@ time.sleep(600)
     Follower(run).until_over()
     assert run.result()["points"][0]["problems"][0]["id"] == "silence-timeout"
     assert points_of(run) == set()
+
+
+def test_no_end_is_waited_for_of_what_goes_on_printing(run, tmp_path, monkeypatch):
+    """Each block that is read has been followed by another."""
+    output = {"stdout_path": str(tmp_path / "stdout"), "stderr_path": str(tmp_path / "stderr")}
+    for path in output.values():
+        pathlib.Path(path).write_bytes(b"[ {")
+    blocks = []
+
+    def feed(_marks, block):
+        blocks.append(block)
+        assert len(blocks) < 9, "it does not end"
+        with open(output["stderr_path"], "ab") as file:
+            file.write(b"x" * len(block))
+
+    monkeypatch.setattr(runner.Marks, "feed", feed)
+    watch = runner._Watch(run, 1, plan(run, "").jobs[0], output)
+    assert watch.drain() is True
+    assert watch.taken() == {output["stdout_path"]: 3, output["stderr_path"]: 3}
+    with open(output["stdout_path"], "ab") as file:
+        file.write(b"x" * 5)
+    watch.finish(None)
+    assert watch.taken() == {output["stdout_path"]: 8, output["stderr_path"]: 6}
+
+
+@pytest.mark.parametrize("environment", [None, {}], ids=["marked", "hidden"])
+def test_a_child_that_goes_on_printing_does_not_hold_the_run_up(run, tmp_path, environment):
+    child = "import os\nwhile True: os.write(1, b'y' * 99); os.write(2, b'y' * 99)"
+    program = f"""
+import subprocess, sys
+print({TABLE.format(host=os.uname().nodename)!r}, flush=True)
+child = subprocess.Popen([sys.executable, "-c", {child!r}], start_new_session=True, env={environment!r})
+open({str(tmp_path / "pid")!r}, "w").write(str(child.pid))
+"""
+    try:
+        points = finish(run, program, "print(1)")["points"]
+        assert [point["status"] for point in points] == ["finished", "finished"], points
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_a_child_that_was_seen_to_go_on_printing_is_ended(run, monkeypatch):
+    drain = runner._Watch.drain
+    monkeypatch.setattr(runner._Watch, "drain", lambda watch: drain(watch) or True)
+    program = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
+    result = finish(run, program)
+    assert points_of(run) == set()
+    assert result["points"][0]["status"] == "finished", result
 
 
 def test_a_runner_that_fails_leaves_its_reason(run):

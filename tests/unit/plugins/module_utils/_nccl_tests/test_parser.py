@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pathlib
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     add_problems,
@@ -57,7 +59,7 @@ def test_whole_document():
     document = parse_one(NCCL)
     assert list(document) == [
         "schema", "tool", "collective", "complete", "config", "ranks", "rows", "lost_rows", "summary", "json_output",
-        "points", "env", "host_count", "rank_count", "problems", "verdict",
+        "points", "env", "host_count", "rank_count", "transport", "software", "problems", "verdict",
     ]  # fmt: skip
     assert document["schema"] == "gpufabric.nccl/result/v1"
     assert document["tool"] == {"name": "nccl-tests", "version": "2.17.6", "nccl_version": "2.28.7"}
@@ -79,6 +81,47 @@ def test_whole_document():
     }  # fmt: skip
     assert (document["host_count"], document["rank_count"]) == (2, 16)
     assert (document["complete"], document["problems"], document["verdict"]) == (True, [], "pass")
+
+
+FLAPPED = "{host}:4000:4100 [0] transport/net_ib/common.cc:179 (ncclIbAsyncThreadMain) NCCL WARN NET/IB : {port} Got non-fatal async event: port active(9)\n"
+
+
+def test_complaints_of_nccl_are_warnings_and_a_run_that_passed_stays_passed():
+    lines = NCCL.splitlines(keepends=True)
+    # Before the test begins, in the middle of it twice, behind a row, and with the tag of mpirun.
+    lines.insert(0, FLAPPED.format(host="g2", port="mlx5_1:1"))
+    row = lines.index(LAST_ROW + "\n")
+    lines[row] = lines[row].rstrip("\n") + FLAPPED.format(host="g2", port="mlx5_2:1")
+    lines[row:row] = [FLAPPED.format(host="g1", port="mlx5_3:1")] * 3
+    lines.append("[1,3]<stdout>:" + FLAPPED.format(host="g4", port="mlx5_4:1"))
+    document = parse_one("".join(lines))
+    assert [(entry["id"], entry["severity"], entry["host"]) for entry in document["problems"]] == [
+        ("rdma-port-flapped", "warning", host) for host in ("g2", "g1", "g4")
+    ]
+    assert [line.partition(" NET/IB : ")[2][:8] for line in document["problems"][0]["evidence"].splitlines()] == [
+        "mlx5_1:1",
+        "mlx5_2:1",
+    ]
+    assert document["problems"][1]["evidence"] == FLAPPED.format(host="g1", port="mlx5_3:1").strip()
+    assert {**document, "problems": []} == parse_one(NCCL)
+    named = parse_results(iter(lines), Facts(names={"g1": "node-1"}))[0]["problems"]
+    assert [entry["host"] for entry in named] == ["g2", "node-1", "g4"]
+    # diagnose() is to read those of a run that failed.
+    assert parse_results(iter(lines), None) == [parse_one(NCCL)]
+
+
+def test_complaints_belong_to_the_test_in_which_they_came(tmp_path):
+    complaint = "g1:1:1 [0] misc/x.cc:1 (f) NCCL WARN The gizmo is off\n"
+    log = tmp_path / "log"
+    log.write_text(NCCL + CPU.rstrip("\n") + "\n" + complaint * 2, encoding="utf-8")
+    first, second = parse_file(str(log))
+    assert (ids(first), ids(second), second["verdict"]) == ([], ["nccl-complaint"], "pass")
+    assert second["problems"][0]["evidence"] == complaint.strip()
+
+
+def test_complaints_of_a_thousand_hosts_are_kept_once_each():
+    lines = NCCL + "".join(FLAPPED.format(host=f"n{number % 1000}", port="mlx5_0:1") for number in range(3000))
+    assert len({entry["host"] for entry in parse_one(lines)["problems"]}) == 1000
 
 
 def test_cpu_program_is_never_nccl():
@@ -105,7 +148,9 @@ def test_log_of_nccl_between_the_lines():
     noise = (
         "g1:4000:4100 [0] NCCL INFO Channel 00/0 : 0[10] -> 8[10] [send] via NET/IB/0\nNCCL version 2.28.7+cuda13.0\n"
     )
-    assert parse_one(NCCL.replace("\n", f"\n{noise}")) == parse_one(NCCL)
+    document = parse_one(NCCL.replace("\n", f"\n{noise}"))
+    assert document["transport"] and document["transport"]["network"] == "IB"
+    assert {**document, "transport": None, "software": None} == parse_one(NCCL)
 
 
 def test_several_tests_in_one_text():
@@ -593,3 +638,33 @@ def test_corpus(capsys):
         print("".join(f"  {line}\n" for line in [*wrong, *refused]), end="")
     assert not wrong
     assert sorted(set(known) - {log.name for log in logs}) == []
+
+
+def logged(host, network, channels=2):
+    lines = (
+        f"Using network {network}",
+        f"Channel 00/0 : 1[0] -> 0[0] [receive] via NET/{network}/0",
+        f"{channels} coll channels, 0 collnet channels, 0 nvls channels, 2 p2p channels, 2 p2p channels per peer",
+    )
+    return "".join(f"{host}:4711:4712 [0] NCCL INFO {line}\n" for line in lines)
+
+
+def test_transport_of_each_test(tmp_path):
+    first, second = NCCL + logged("g1", "Socket"), NCCL + logged("g1", "AWS Libfabric")
+    (tmp_path / "log").write_text(first + second)
+    for documents in (parse_results(io.StringIO(first + second)), parse_file(str(tmp_path / "log"))):
+        assert [document["transport"]["network"] for document in documents] == ["Socket", "AWS Libfabric"]
+
+
+def test_hosts_that_differ_are_a_warning():
+    document = parse_one(NCCL + logged("g1", "Socket") + logged("g2", "Socket") + logged("g3", "Socket", channels=4))
+    (found,) = document["problems"]
+    assert (found["id"], found["severity"], found["host"]) == ("transport-differs", "warning", "g3")
+    assert found["evidence"] == "g3: channels 4, others 2"
+    assert document["verdict"] == "pass"
+
+
+def test_a_number_before_a_host_is_not_its_name():
+    host = parse_one(NCCL)["ranks"][0]["host"]
+    document = parse_one(NCCL + logged(host, "Socket") + f"0.00{logged(host, 'Socket')}")
+    assert list(document["transport"]["nics"]) == [host]

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 
 import pytest
 import yaml
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.local_nodes import (
     Container,
+    LocalNodes,
     Settings,
     call,
     describe,
@@ -308,3 +311,46 @@ def test_failures_in_parallel_are_counted():
     assert sorted(done) == [1, 2, 3, 4]
     with pytest.raises(NodeError, match=r"^g1: no$"):
         in_parallel(work, [1, 2])
+
+
+CLAIM = {"owner": "me@here", "controller": "c", "play": "1-1", "live": ["1-1"]}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has local nodes")
+@pytest.mark.parametrize(
+    ("changes", "running", "problem", "removal"),
+    [
+        ({}, True, None, None),
+        # A later play of the same owner, and one while the first goes on.
+        ({"play": "2-2", "live": ["2-2"]}, True, None, None),
+        ({"play": "2-2", "live": ["1-1", "2-2"]}, True, "run-in-use", None),
+        ({"owner": "you@there", "controller": "d"}, True, "run-taken", "run-taken"),
+        ({"owner": "you@there", "controller": "d", "take_over": True}, True, None, None),
+        # Nodes that are gone, such as by a restart of the machine, and whose mark is old.
+        ({"owner": "you@there", "controller": "d"}, False, None, None),
+    ],
+)
+def test_nodes_of_another_owner_are_left_alone(tmp_path, changes, running, problem, removal):
+    container = [Container("gpufabric-one-g1", "one", "", "running", "1", 1)] if running else []
+    first = LocalNodes("one", str(tmp_path), CLAIM)
+    first._write_mark()
+    os.utime(tmp_path / ".gpufabric-nodes", (0, 0))
+    second = LocalNodes("one", str(tmp_path), {**CLAIM, **changes})
+    for removes, expected in ((False, problem), (True, removal)):
+        try:
+            second._check_owner(container, removes)
+            found = None
+        except ProblemError as error:
+            found = error.problems[0].id
+        assert found == expected
+    assert LocalNodes("one", str(tmp_path))._holds_nodes()
+    assert not LocalNodes("two", str(tmp_path))._holds_nodes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has local nodes")
+def test_the_mark_of_an_earlier_release_is_understood(tmp_path):
+    (tmp_path / ".gpufabric-nodes").write_text("one\n")
+    assert LocalNodes("one", str(tmp_path))._holds_nodes() and not LocalNodes("1", str(tmp_path))._holds_nodes()
+    (tmp_path / ".gpufabric-nodes").write_text("1\n")
+    assert LocalNodes("1", str(tmp_path))._holds_nodes()
+    LocalNodes("1", str(tmp_path), CLAIM)._check_owner([])

@@ -52,6 +52,7 @@ FACTS = {
     "hostname": "node-2",
     "shell": "/bin/bash",
     "environment": {"LD_LIBRARY_PATH": True},
+    "python_home": None,
     "daemon": DAEMON,
     "program": PROGRAM,
     "interfaces": {
@@ -118,6 +119,7 @@ CASES = [
     (("callback", "status"), "not-ours", ("callback", "callback-not-ours")),
     (("callback", "source"), "192.168.0.2", ("callback", "callback-wrong-interface")),
     (("callback", "offset"), -9.0, ("clock", "clock-off")),
+    (("python_home",), "/opt/garbage", ("environment", "python-home")),
     (("gpus", "error"), "NVML: version mismatch", ("gpus", "gpu-driver")),
     (("gpus", "count"), 20, ("limits", "shm-small")),
     (("shm", "free"), MIB, ("limits", "shm-full")),

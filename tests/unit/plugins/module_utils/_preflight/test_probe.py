@@ -15,6 +15,7 @@ import sys
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_addresses as addresses_of_libc
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe import (
+    foreign_python_home,
     loader_of,
     parse_addresses,
     parse_libraries,
@@ -129,3 +130,12 @@ def test_a_program_is_run(argv, environment, expected):
 
 def test_a_program_that_hangs_is_ended():
     assert run(["/bin/sh", "-c", "echo a; exec sleep 3600"], os.environ, 2) == (-1, "a\n")
+
+
+@pytest.mark.parametrize(
+    ("home", "foreign"),
+    [(None, False), ("", False), ("/usr", False), ("/usr:/usr/", False), ("/opt/garbage", True), ("/usr:/opt", True)],
+)
+def test_a_python_home_of_another_interpreter_is_seen(home, foreign):
+    environment = {} if home is None else {"PYTHONHOME": home}
+    assert foreign_python_home(environment, "/usr") == (home if foreign else None)

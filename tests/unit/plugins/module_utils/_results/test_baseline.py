@@ -204,6 +204,25 @@ def test_what_only_one_side_has_is_told():
     assert compare_results([], [])["summary"] == "Nothing was measured on either side."
 
 
+def test_another_transport_is_told():
+    known = {
+        "network": "IB",
+        "plugin": None,
+        "gdr": True,
+        "mixed": False,
+        "nics": {},
+        "channels": 2,
+        "nvls": None,
+        "mnnvl": None,
+    }
+    known = {**known, "socket_interface": None, "connections": {}, "differences": [], "source": "nccl-debug"}
+    found = compare_results([run(transport=known)], [run(transport={**known, "network": "Socket", "gdr": False})])
+    assert found["transport"] == {"before": ["IB, GDR, 2 channels"], "after": ["Socket, no GDR, 2 channels"]}
+    told = "Transport before: IB, GDR, 2 channels. Transport after: Socket, no GDR, 2 channels."
+    assert found["summary"].endswith(told) and told in found["markdown"]
+    assert "Transport" not in compare_results([run(transport=known)], [run(transport=known)])["summary"]
+
+
 def test_table_and_markdown():
     before = [run(noise=0.001, seed=seed) for seed in range(3)]
     after = run()

@@ -9,8 +9,9 @@ import pathlib
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import REFERENCES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import REFERENCES, published
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge, Topology, ceiling
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 DOCS = pathlib.Path(__file__).parents[5] / "docs"
 G = 1 << 30
@@ -351,9 +352,11 @@ def test_references_are_for_their_machines_only():
     source = Judge(thresholds).judge(document([(size, 450.0)]))["verdicts"][1]["source"]
     assert "487.87 GB/s measured" in source and source.endswith("less 10 %")
     # Those that accept machines have their tolerance in them.
-    entry = Judge({"reference": "oci-h100"}).judge(document([(size, 431.0)]))["verdicts"][1]
+    entry = Judge({"reference": "oci-h100"}).judge(document([(G, 431.0)]))["verdicts"][1]
     assert (entry["limit"], entry["value"], entry["passed"]) == (440, 441, True)
-    # Of several sizes the first is what they look at, and not the best.
+    # Another number of GPUs on a host is another machine.
+    assert Judge({"reference": "oci-h100"}).judge(document([(G, 431.0)], rank_count=8))["verdict"] == "unchecked"
+    # They look at the first size, and not at the best one.
     entry = Judge({"reference": "oci-h100"}).judge(document([(8, 1.0), (G, 400.0), (size, 450.0)]))["verdicts"][1]
     assert (entry["size"], entry["value"], entry["passed"]) == (G, 410, False)
     # An average over other sizes is another thing.
@@ -376,16 +379,109 @@ def test_what_was_judged_before_is_judged_anew():
     assert again == Judge({"rules": [{"limit": 1}]}).judge(document()) and again["verdict"] == "pass"
 
 
+@pytest.mark.parametrize(
+    ("collective", "gpu", "ranks", "hosts", "size", "names"),
+    [
+        (
+            "all_reduce",
+            "NVIDIA H100 80GB HBM3",
+            16,
+            2,
+            16 * G,
+            ["nvcre-aws-h100 16G", "nvcre-gcp-h100 16G", "aws-p5 16G"],
+        ),
+        ("all_reduce", "NVIDIA H100 80GB HBM3", 16, 2, G, ["aws-p5 1G"]),
+        (
+            "all_reduce",
+            "NVIDIA H100 80GB HBM3",
+            80,
+            10,
+            8 * G,
+            ["coreweave-h100 8G", "oci-h100-nodes 16G", "aws-p5 8G"],
+        ),
+        ("all_reduce", "NVIDIA H100 80GB HBM3", 8, 1, G, ["hgx-h100 16G"]),
+        ("alltoall", "NVIDIA GB300", 32, 8, 4 * G, ["nvcre-aws-gb300 16G", "nvcre-aws-gb300-roce 16G"]),
+        # Another size, another number of GPUs on a host, another GPU, ranks that are not listed, a GPU that only acceptance limits are known of.
+        ("alltoall", "NVIDIA GB300", 32, 8, G, []),
+        ("all_reduce", "NVIDIA H100 80GB HBM3", 8, 2, G, []),
+        ("all_reduce", "NVIDIA L40S", 16, 2, G, []),
+        ("all_reduce", None, 16, 2, G, []),
+        ("all_reduce", "NVIDIA H100 80GB HBM3", 0, 0, G, []),
+        ("all_reduce", "NVIDIA B200", 16, 2, G, []),
+    ],
+)
+def test_what_was_measured_on_such_machines(collective, gpu, ranks, hosts, size, names):
+    found = published(collective, [gpu] * ranks, hosts, size)
+    assert [f"{one.name} {format_size(one.max_bytes)[:-4]}G" for one in found] == names
+
+
+def transport(**changes):
+    """Of four hosts with 8 NICs, one of which is like ``changes``: the fact, and the value of g3."""
+    found = {
+        "network": "IB", "plugin": None, "gdr": True, "mixed": bool(changes), "channels": 16, "nvls": True, "mnnvl": None,
+        "nics": {f"g{host}": [f"mlx5_{port}:1" for port in range(changes.get("nics", 8) if host == 3 else 8)] for host in range(4)},
+        "socket_interface": "eth0", "connections": {"NET": 512}, "source": "nccl-debug", "differences": [],
+    }  # fmt: skip
+    for fact, value in changes.items():
+        others = 8 if fact == "nics" else found[fact]
+        found["differences"].append({"fact": fact, "host": "g3", "value": value, "others": others})
+        if fact != "nics":
+            found[fact] = False if value is False else None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("demand", "found", "passed", "told"),
+    [
+        ({"network": "IB", "gdr": True, "nics": 8}, transport(), True, "IB, GDR, 8 NICs a host, 16 channels, NVLS"),
+        ({"network": ["RoCE", "ib"]}, transport(), True, "IB, GDR"),
+        ({"network": "RoCE"}, transport(), False, "IB instead of RoCE on all hosts"),
+        ({"network": "IB"}, transport(network="Socket"), False, "Socket instead of IB on g3"),
+        ({"gdr": True}, transport(gdr=False), False, "no GPUDirect RDMA instead of GPUDirect RDMA on g3"),
+        ({"nics": 8}, transport(nics=7), False, "7 NICs instead of 8 NICs on g3"),
+        ({"nics": 4}, transport(nics=7), True, "IB"),
+        (
+            {"channels": 32, "nvls": False},
+            transport(),
+            False,
+            "16 channels instead of 32 channels on all hosts; NVLS instead of no NVLS",
+        ),
+        ({"mnnvl": True}, transport(), None, "not checked, NCCL's log does not tell multi-node NVLink"),
+        ({"gdr": True}, None, None, "not checked, NCCL's own log is not there"),
+    ],
+)
+def test_transport_is_demanded(demand, found, passed, told):
+    result, entry = judged({"name": "T", "transport": demand}, document(hosts=4, transport=found))
+    assert (entry["passed"], entry["message"][: len(told) + 3]) == (passed, f"T: {told}")
+    assert result["verdict"] == {True: "pass", False: "fail", None: "unchecked"}[passed]
+    missed = [problem for problem in result["problems"] if problem["id"] == "transport-missed"]
+    assert [problem["host"] for problem in missed] == ([] if passed is not False else ["g3" if "g3" in told else None])
+
+
+def test_one_host_has_no_network():
+    alone = {**transport(), "nics": {"g0": []}}
+    _result, entry = judged({"transport": {"network": "IB", "nvls": True}}, document(hosts=1, transport=alone))
+    assert (entry["passed"], entry["rule"]) == (None, "transport IB, NVLS")
+    assert entry["message"].endswith("all ranks are on one host")
+
+
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: f"{reference.name}-{reference.collective}")
 def test_references_say_all_of_themselves(reference):
-    assert reference.kind in ("measured", "threshold") and reference.hosts > 0 and reference.value > 0
-    assert all((reference.source, reference.system, reference.definition, reference.gpu))
-    Judge({"reference": reference.name})
-    documented = (DOCS / "verdicts.md").read_text(encoding="utf-8")
-    row = (
-        f"| `{reference.name}` | {reference.system} | {reference.collective} | {reference.value:g} | {reference.kind}: "
+    source = reference.source
+    assert source.kind in ("measured", "threshold") and reference.hosts > 0 and reference.value > 0
+    assert all((source.where, reference.system, source.definition, reference.gpu)) and reference.gpus_per_host in (
+        2,
+        4,
+        8,
     )
-    assert row in documented
+    assert 0 < reference.min_bytes <= reference.max_bytes
+    Judge({"reference": reference.name})
+    sizes = " to ".join(dict.fromkeys(map(format_size, (reference.min_bytes, reference.max_bytes))))
+    row = (
+        f"| `{reference.name}` | {reference.system} | {reference.collective} | {reference.value:g} |"
+        f" {source.kind}: {source.definition} | {sizes} | {source.where} |"
+    )
+    assert row in (DOCS / "verdicts.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -408,6 +504,14 @@ def test_references_say_all_of_themselves(reference):
         ({"limit": 1, "hosts": 2}, "thresholds.rules[0].hosts: 2 "),
         ({"dip_percent": 1, "metric": "in_place.time_us"}, "thresholds.rules[0].metric: 'in_place.time_us' "),
         ({"baseline_percent": 1}, "thresholds: "),
+        ({"transport": {}}, "thresholds.rules[0].transport: {} "),
+        ({"transport": "IB"}, "thresholds.rules[0].transport: 'IB' "),
+        ({"transport": {"nic": 8}}, "thresholds.rules[0].transport: {'nic': 8} "),
+        ({"transport": {"nics": 0}}, "thresholds.rules[0].transport.nics: 0 "),
+        ({"transport": {"gdr": "yes"}}, "thresholds.rules[0].transport.gdr: 'yes' "),
+        ({"transport": {"network": []}}, "thresholds.rules[0].transport.network: [] "),
+        ({"transport": {"gdr": True}, "limit": 1}, "thresholds.rules[0]: 'limit, transport' "),
+        ({"transport": {"gdr": True}, "size": 8}, "thresholds.rules[0].size: 8 "),
     ],
 )
 def test_rules_are_checked(rule, message):
@@ -447,20 +551,44 @@ def test_assertions_are_checked(options, message, compiled):
     assert str(caught.value).startswith(message)
 
 
-def test_the_example_can_be_applied(compiled):
+@pytest.fixture
+def example(compiled):
+    """Judges by the example of the documentation."""
     text = (DOCS / "examples" / "acceptance.yml").read_text(encoding="utf-8")
-    example = pytest.importorskip("yaml").safe_load(text)
-    judge = Judge(example["report_thresholds"], assertions=example["report_assertions"], compiled=compiled)
+    rules = pytest.importorskip("yaml").safe_load(text)
+    return Judge(rules["report_thresholds"], assertions=rules["report_assertions"], compiled=compiled)
+
+
+def test_the_example_can_be_applied(example):
     curve = [(8, 0.001), *((1 << exponent, 5.0 * exponent) for exponent in range(20, 34))]
-    told = {entry["rule"]: entry["passed"] for entry in judge.judge(document(curve))["verdicts"]}
+    told = {
+        entry["rule"]: entry["passed"] for entry in example.judge(document(curve, collective="all_gather"))["verdicts"]
+    }
     assert told == {
         "no wrong values": True,
-        "Network": False,
+        "Network, all_gather": False,
         "Latency": True,
         "No dips": True,
         "No cliffs": None,
-        "all GPUs": True,
+        "NCCL": True,
     }
+
+
+@pytest.mark.parametrize("hosts", [2, 3, 4, 8, 16, 125])
+@pytest.mark.parametrize(
+    ("collective", "healthy"),
+    # Shares of the ceiling that were published: OCI H100 (4 hosts); AWS H100.
+    [("all_reduce", 391.10 / 400), ("all_gather", 338.57 / 400), ("alltoall", 79.11 / 93.75)],
+)
+def test_the_example_accepts_healthy_machines_of_any_number_and_no_lost_quarter(example, hosts, collective, healthy):
+    most = ceiling(Topology(nic_gbps=400, rails=8), collective, 8 * hosts, hosts)[1]
+
+    def judge(share):
+        return example.judge(document([(8 * G, most * share - 10)], hosts=hosts, collective=collective))["verdict"]
+
+    assert judge(healthy + 10 / most) == "pass"
+    # Of two hosts, all_reduce does not show it: there is no such rule.
+    assert judge(healthy * 0.75) == ("pass" if (collective, hosts) == ("all_reduce", 2) else "fail")
 
 
 def test_assertions_need_a_library():

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import datetime
 import os
+import socket
 import time
+import types
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
@@ -166,16 +168,68 @@ def test_refuses_environment_names(name):
 
 def test_include_comes_first_and_leaves_no_trace():
     own = "Host *\n    User me\n"
-    included = with_include(own, RUN_DIR)
+    included = with_include(own, RUN_DIR, "g1")
     assert included.splitlines()[1] == "Include /run/gpufabric/nightly/ssh/config"
-    assert with_include(included, RUN_DIR) == included
-    assert without_include(included, RUN_DIR) == own
+    assert with_include(included, RUN_DIR, "g1") == included
+    assert without_include(included, RUN_DIR, "g1") == own
 
 
 def test_include_of_another_run_stays():
     other = RunDir("other", "/run/gpufabric/other")
-    both = with_include(with_include("", other), RUN_DIR)
-    assert without_include(both, RUN_DIR) == with_include("", other)
+    both = with_include(with_include("", other, "g1"), RUN_DIR, "g1")
+    assert without_include(both, RUN_DIR, "g1") == with_include("", other, "g1")
+
+
+def test_include_stays_while_another_machine_with_the_home_needs_it():
+    own, elsewhere = "Host *\n", RunDir("nightly", "/scratch/nightly")
+    g1 = with_include(own, RUN_DIR, "g1")
+    both = with_include(with_include(g1, RUN_DIR, "g2"), elsewhere, "g3")
+    assert [line for line in both.splitlines() if not line.startswith("# ")] == [
+        "Include /run/gpufabric/nightly/ssh/config",
+        "Include /scratch/nightly/ssh/config",
+        "Host *",
+    ]
+    left = without_include(without_include(both, RUN_DIR, "g2"), elsewhere, "g3")
+    assert left == g1 and without_include(left, RUN_DIR, "g1") == own
+    # A machine whose run has moved has one place.
+    assert with_include(g1, elsewhere, "g1") == with_include(own, elsewhere, "g1")
+
+
+def test_the_block_of_an_earlier_release_goes():
+    block = "# BEGIN gpufabric.nccl run nightly\nInclude /x\n# END gpufabric.nccl run nightly\n"
+    assert without_include(f"{block}Host *\n", RUN_DIR, "g1") == "Host *\n"
+
+
+@pytest.mark.parametrize("first", ["g1", "g2"])
+def test_machines_with_one_home_change_its_configuration(tmp_path, monkeypatch, first):
+    """Each plans before the other has written, as two that work at once."""
+    home = tmp_path / "home"
+    meshes = {}
+    for node in ("g1", "g2"):
+        run_dir = RunDir("nightly", str(tmp_path / node / "run"))
+        files = MeshFiles(run_dir, types.SimpleNamespace(home=str(home)))
+        meshes[node] = (files, {run_dir.ssh_config: f"of {node}"})
+    order = [first, *({"g1", "g2"} - {first})]
+
+    def on(node):
+        monkeypatch.setattr(socket, "gethostname", lambda: node)
+
+    changes = {}
+    for node, (files, texts) in meshes.items():
+        on(node)
+        changes[node] = files.plan(texts, user_config=True)
+    for node in order:
+        on(node)
+        meshes[node][0].apply(changes[node])
+    config = home / ".ssh" / "config"
+    assert config.read_text().count("Include ") == 2 and config.stat().st_mode & 0o777 == 0o600
+    for left, node in zip((1, 0), order):
+        on(node)
+        files = meshes[node][0]
+        files.apply(files.plan({}, user_config=False))
+        assert (config.read_text().count("Include ") if config.exists() else 0) == left
+        assert not os.path.exists(files.run_dir.ssh)
+    assert not config.exists() or config.read_text() == ""
 
 
 def test_named_peers_refuses_a_host_without_sshd():

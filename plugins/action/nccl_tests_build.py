@@ -1,0 +1,68 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+import os
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible.utils.path import unfrackpath
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import TEXT, check_answer, text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
+
+#: An archive goes with the arguments of the module: nccl-tests is 73 KB.
+_MOST = 16 << 20
+#: How the module says how far a build is.
+_RUNNING = {"done": [text(r"[a-z0-9_]{1,80}", "the name of a program")], "line": TEXT}
+
+
+class ActionModule(ActionBase):
+    """Takes the archive along, and follows the build."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Run the action."""
+        result = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        self._host = self._task.delegate_to or (task_vars or {}).get("inventory_hostname", "the node")
+        try:
+            if arguments.get("archive") and arguments.get("state", "present") == "present":
+                arguments["content"] = read_archive(arguments["archive"])
+            answer = self._execute_module(module_args=arguments, task_vars=task_vars)
+            done: list[str] = []
+            while "running" in answer:
+                running = check_answer(self._host, "running", answer["running"], _RUNNING)
+                self._tell(running, done)
+                done = running["done"]
+                answer = self._execute_module(module_args={**self._task.args, "follow": done}, task_vars=task_vars)
+        except GpufabricError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        # With much verbosity it would be on the screen.
+        answer.get("invocation", {}).get("module_args", {}).pop("content", None)
+        return {**result, **answer}
+
+    def _tell(self, running: t.Mapping[str, t.Any], before: t.Sequence[str]) -> None:
+        fresh = [name for name in running["done"] if name not in before]
+        for line in [f"{name} is built" for name in fresh] or [running["line"]]:
+            if not self._task.no_log:
+                Display().display(clean(f"{self._host}: {line}"))
+
+
+def read_archive(path: str) -> str:
+    """An archive on the controller, in base64. Raises OptionError."""
+    path = unfrackpath(path, follow=False)
+    try:
+        if os.path.getsize(path) > _MOST:
+            raise OptionError("archive", path, f"an archive of nccl-tests of at most {_MOST >> 20} MiB")
+        with open(path, "rb") as file:
+            return base64.b64encode(file.read()).decode()
+    except OSError as error:
+        raise OptionError(
+            "archive", path, f"an archive on the controller that can be read ({error.strerror})"
+        ) from error

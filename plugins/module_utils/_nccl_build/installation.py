@@ -1,0 +1,246 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+"""Where a node keeps nccl-tests that was built or brought there: one directory with a mark, which says what it is."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
+    read_text,
+    remove,
+    remove_empty_directories,
+    write_text,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import foreign_on_way, nearest_existing
+
+SCHEMA = "gpufabric.nccl/nccl-tests/v1"
+MARK = ".gpufabric-nccl-tests"
+
+#: Two parts or more: nobody wants /opt or /usr replaced.
+_DIRECTORY = re.compile(r"/[A-Za-z0-9._+-]+(?:/[A-Za-z0-9._+-]+)+\Z")
+_PROGRAM = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+
+
+@dataclasses.dataclass(frozen=True)
+class Mark:
+    """What the programs are: ``recipe`` says what they were built from and how, ``programs`` has the SHA-256 of each."""
+
+    recipe: t.Mapping[str, t.Any]
+    programs: t.Mapping[str, str]
+    built_on: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What recipe and programs are known by: nodes with the same digest have the same programs."""
+        text = json.dumps([self.recipe, self.programs], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def as_text(self) -> str:
+        """The file of the mark."""
+        content = {"schema": SCHEMA, "recipe": self.recipe, "programs": self.programs, "built_on": self.built_on}
+        return json.dumps(content, indent=1, sort_keys=True) + "\n"
+
+
+def parse_mark(text: str) -> Mark | None:
+    """The mark in a file; an empty one while nothing is built; None if it is no mark."""
+    with contextlib.suppress(ValueError, LookupError, AttributeError, TypeError):
+        content = json.loads(text)
+        if content["schema"] == SCHEMA:
+            programs = {name: value for name, value in content["programs"].items() if _PROGRAM.match(name)}
+            return Mark(content["recipe"], programs, str(content.get("built_on", "")))
+    return None
+
+
+def program_names(names: t.Iterable[str]) -> list[str]:
+    """The names of programs, given as collectives (all_reduce) or as programs (all_reduce_perf). Raises OptionError."""
+    found = []
+    for name in names:
+        if not _PROGRAM.match(name):
+            raise OptionError("programs", name, "the name of a collective such as all_reduce, or of its program")
+        found.append(name if name.endswith("_perf") else f"{name}_perf")
+    return sorted(set(found))
+
+
+class Installation:
+    """The directory and its places."""
+
+    def __init__(self, path: str) -> None:
+        """Raises OptionError."""
+        self.path = "/" + os.path.normpath(path).lstrip("/")
+        if not os.path.isabs(path) or not _DIRECTORY.match(self.path):
+            raise OptionError(
+                "directory",
+                path,
+                "an absolute path of two parts or more, such as /opt/nccl-tests, of letters, digits and ._+-",
+            )
+        #: The programs. The benchmark looks in /opt/nccl-tests/build by itself.
+        self.build = os.path.join(self.path, "build")
+        #: Source, objects and links of a build that goes on, or that failed.
+        self.work = os.path.join(self.path, "work")
+        self.log = os.path.join(self.path, "build.log")
+        #: How a build ended, JSON.
+        self.outcome = os.path.join(self.path, ".outcome")
+        #: Held while a build goes on; names its process.
+        self.lock = os.path.join(self.path, ".lock")
+        self.mark = os.path.join(self.path, MARK)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """All that is ever made in the directory."""
+        return (self.build, self.work, self.log, self.outcome, self.lock, self.mark)
+
+    def check(self) -> None:
+        """Raise NodeError where the directory cannot be made, is another's, or is not this user's alone to change."""
+        existing = nearest_existing(self.path)
+        uid = os.geteuid()
+        if existing != self.path and (not os.path.isdir(existing) or not os.access(existing, os.W_OK | os.X_OK)):
+            raise NodeError(
+                f"{self.path} cannot be made, because {existing} is not a directory that this user may write;"
+                " set nccl_tests_dir to a path below one that is",
+                has_cure=True,
+            )
+        for path, whose in foreign_on_way(existing, uid):
+            raise NodeError(
+                f"{path}, on the way to {self.path}, {whose} can put other programs there; set nccl_tests_dir to a path below"
+                " directories of root and of this user only",
+                has_cure=True,
+            )
+        if os.path.lexists(self.path):
+            status = os.lstat(self.path)
+            if not stat.S_ISDIR(status.st_mode) or status.st_mode & stat.S_IWOTH:
+                raise NodeError(
+                    f"{self.path} is no directory, or everybody may write it; remove it or set nccl_tests_dir",
+                    has_cure=True,
+                )
+            if self.is_foreign():
+                raise NodeError(
+                    f"{self.path} is there already, and this collection has not made it; remove it, or set nccl_tests_dir to"
+                    " another directory",
+                    has_cure=True,
+                )
+
+    def is_foreign(self) -> bool:
+        """Whether there is a directory with something in it that has no mark."""
+        return os.path.isdir(self.path) and bool(os.listdir(self.path)) and not self.is_marked()
+
+    def is_marked(self) -> bool:
+        """Whether the directory is one of this collection."""
+        return parse_mark(read_text(self.mark) or "") is not None
+
+    def create(self) -> None:
+        """Make the directory, with a mark that says that nothing is built yet. Raises NodeError."""
+        self.check()
+        try:
+            os.makedirs(self.path, 0o755, exist_ok=True)
+        except OSError as error:
+            raise NodeError(f"cannot make {self.path}: {error.strerror}") from error
+        if not self.is_marked():
+            self.expect({})
+
+    def read(self) -> Mark | None:
+        """What is installed; None if nothing is, or not as its mark says."""
+        mark = parse_mark(read_text(self.mark) or "")
+        if mark is None or not mark.programs:
+            return None
+        for name, checksum in mark.programs.items():
+            path = os.path.join(self.build, name)
+            if not os.access(path, os.X_OK) or file_checksum(path) != checksum:
+                return None
+        return mark
+
+    def read_recipe(self) -> t.Mapping[str, t.Any]:
+        """The recipe of what is installed, or of the build that goes on; empty if there is none."""
+        mark = parse_mark(read_text(self.mark) or "")
+        return mark.recipe if mark else {}
+
+    def expect(self, recipe: t.Mapping[str, t.Any]) -> None:
+        """Say that nothing is installed, and what is being built. Raises NodeError."""
+        write_text(self.mark, Mark(recipe, {}).as_text(), 0o644)
+
+    def install(self, directory: str, mark: Mark) -> None:
+        """Put programs that lie in a directory beside ``build`` in its place, and say so in the mark. Raises NodeError."""
+        old = os.path.join(self.path, "work", "old")
+        try:
+            os.makedirs(self.work, exist_ok=True)
+            # Between these two nothing is installed, and the mark is that of no program.
+            self.expect(mark.recipe)
+            if os.path.lexists(self.build):
+                os.rename(self.build, old)
+            os.rename(directory, self.build)
+            write_text(self.mark, mark.as_text(), 0o644)
+        except OSError as error:
+            raise NodeError(f"cannot install the programs in {self.build}: {error.strerror}") from error
+        self.clear(self.work)
+
+    def clear(self, *paths: str) -> None:
+        """Remove files and directories of the installation. Raises NodeError."""
+        for path in paths:
+            try:
+                if os.path.isdir(path) and not os.path.islink(path):
+                    shutil.rmtree(path)
+                else:
+                    remove(path)
+            except OSError as error:
+                raise NodeError(f"cannot remove {path}: {error.strerror}") from error
+
+    def remaining(self) -> list[str]:
+        """The paths of what there is, of a directory with a mark; the directory itself where nothing else is in it."""
+        if not self.is_marked():
+            return []
+        there = [path for path in self.places if os.path.lexists(path)]
+        return [self.path] if len(os.listdir(self.path)) == len(there) else there
+
+    def remove(self) -> None:
+        """Remove all of it, the mark last: what has none is not touched. Raises NodeError."""
+        if self.is_marked():
+            self.clear(*self.places)
+            remove_empty_directories(self.path)
+
+    def claim(self) -> t.IO[str] | None:
+        """The file of the lock, which is held until it is closed; None while another process has it. Raises NodeError."""
+        try:
+            file = open(self.lock, "a+", encoding="utf-8")  # noqa: SIM115
+        except OSError as error:
+            raise NodeError(f"cannot write {self.lock}: {error.strerror}") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            return None
+        return file
+
+    def is_building(self) -> bool:
+        """Whether a build goes on."""
+        if not os.path.exists(self.lock):
+            return False
+        file = self.claim()
+        if file is None:
+            return True
+        file.close()
+        return False
+
+
+def file_checksum(path: str) -> str:
+    """The SHA-256 of a file; empty where it cannot be read."""
+    found = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            for block in iter(lambda: file.read(1 << 20), b""):
+                found.update(block)
+    except OSError:
+        return ""
+    return found.hexdigest()

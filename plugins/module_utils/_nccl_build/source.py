@@ -1,0 +1,204 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+"""The source of nccl-tests: an archive or a git reference, whose identity is known before anything of it runs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import io
+import os
+import re
+import tarfile
+import typing as t
+import urllib.parse
+
+from ansible.module_utils.urls import ConnectionError as UrlError
+from ansible.module_utils.urls import open_url
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import known_cause
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.toolchain import missing_requirement
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
+
+#: GitHub's archive of the tag v2.19.6 of NVIDIA/nccl-tests, commit a0b82b2260cf5152b9f8c061bbf7eaf0ba096432. The checksum is that of
+#: `git archive --format=tar --prefix=nccl-tests-2.19.6/ v2.19.6 | gzip -cn`, which gives GitHub's bytes: for v2.0.0 it gives the
+#: checksum that Spack has recorded of GitHub's archive.
+DEFAULT_URL = "https://github.com/NVIDIA/nccl-tests/archive/refs/tags/v2.19.6.tar.gz"
+DEFAULT_CHECKSUM = "adbd3d27ba6c00bd7b7cf98cc8811c6ad860427ecd5de59527466b21472c0d93"
+
+#: Bytes of an archive, and of what is in it, and how many files: nccl-tests is 73 KB, 300 KB and 50 files.
+_MOST_ARCHIVE, _MOST_UNPACKED, _MOST_FILES = 64 << 20, 256 << 20, 10000
+_DOWNLOAD_TIMEOUT = 60.0
+_GIT_TIMEOUT = 300.0
+
+_CHECKSUM = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})\Z")
+_COMMIT = re.compile(r"[0-9a-f]{40}\Z")
+_REFERENCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}\Z")
+_URL = re.compile(r"https?://[!-~]+\Z")
+#: Of git: no transport that runs a command, and nothing that git takes for an option.
+_GIT_URL = re.compile(r"(?:(?:https?|ssh|git|file)://|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:|/)[!-~]+\Z")
+_GIT_PROTOCOLS = "https:http:ssh:git:file"
+
+
+class Source(t.NamedTuple):
+    """What is built. ``data``: an archive that is here already. Either ``checksum`` or ``commit`` identifies it."""
+
+    data: bytes | None = None
+    url: str | None = None
+    checksum: str | None = None
+    git_url: str | None = None
+    commit: str | None = None
+
+    def identity(self) -> dict[str, str]:
+        """What of it is recorded: the same whichever way an archive came."""
+        return {"commit": self.commit} if self.commit else {"sha256": self.checksum or ""}
+
+
+def parse_source(
+    content: str | None, url: str | None, checksum: str | None, git_url: str | None, git_ref: str | None
+) -> Source:
+    """The source that options name. ``content``: an archive in base64. Raises GpufabricError; a git reference is looked up."""
+    if git_url is not None:
+        if not _GIT_URL.match(git_url):
+            raise OptionError(
+                "git_url", git_url, "an address of https, ssh or file, or a path of the node, for git clone"
+            )
+        if git_ref is None or not _REFERENCE.match(git_ref):
+            raise OptionError("git_ref", git_ref, "a tag, a branch or a commit, with git_url")
+        return Source(git_url=git_url, commit=resolve_reference(git_url, git_ref))
+    wanted = None
+    if checksum is not None:
+        match = _CHECKSUM.match(checksum)
+        if not match:
+            raise OptionError("checksum", checksum, "the SHA-256 of the archive, 64 hexadecimal digits")
+        wanted = match.group(1).lower()
+    if content is not None:
+        try:
+            data = base64.b64decode(content, validate=True)
+        except binascii.Error as error:
+            raise NodeError(f"the archive did not come whole: {error}") from None
+        return Source(data=data, checksum=check_data(data, wanted, "the archive"))
+    if url is None:
+        url, wanted = DEFAULT_URL, wanted or DEFAULT_CHECKSUM
+    if not _URL.match(url):
+        raise OptionError("url", url, "an address of https or http")
+    if wanted is None:
+        raise OptionError("checksum", checksum, "the SHA-256 of what is at url, since a build runs it")
+    return Source(url=url, checksum=wanted)
+
+
+def check_data(data: bytes, checksum: str | None, name: str) -> str:
+    """The SHA-256 of an archive. Raises ProblemError if it is not the one that is wanted."""
+    found = hashlib.sha256(data).hexdigest()
+    if checksum is not None and found != checksum:
+        raise known_cause("build-source-differs", f"found {found}, wanted {checksum}", name=name)
+    return found
+
+
+def download(url: str, checksum: str) -> bytes:
+    """What is at an address, whose checksum is right. Raises NodeError. Proxies are those of the environment."""
+    try:
+        with open_url(url, timeout=_DOWNLOAD_TIMEOUT, http_agent="gpufabric.nccl") as answer:
+            data = answer.read(_MOST_ARCHIVE + 1)
+    except (OSError, ValueError, UrlError) as error:
+        reason = getattr(error, "reason", None) or error
+        host = urllib.parse.urlsplit(url).hostname
+        raise known_cause("build-source-unreachable", f"{url}: {reason}", place=host) from error
+    if len(data) > _MOST_ARCHIVE:
+        raise NodeError(f"what is at {url} is larger than {_MOST_ARCHIVE >> 20} MiB")
+    check_data(data, checksum, url)
+    return data
+
+
+def unpack(data: bytes, directory: str) -> None:
+    """Unpack an archive into a directory that is empty: only files and directories, none outside of it, all of them this user's.
+
+    Without the one directory that an archive of a repository has at its top. Raises NodeError.
+    """
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            size = files = 0
+            for member in archive:
+                files, size = files + 1, size + member.size
+                if files > _MOST_FILES or size > _MOST_UNPACKED:
+                    raise NodeError(
+                        f"the archive has more than {_MOST_FILES} files, or {_MOST_UNPACKED >> 20} MiB: it is not nccl-tests"
+                    )
+                parts = _parts(member.name)
+                if member.isdir() or not parts:
+                    continue
+                file = archive.extractfile(member) if member.isreg() else None
+                if file is None:
+                    raise NodeError(f"the archive has {member.name!r}, which is neither a file nor a directory")
+                path = os.path.join(directory, *parts)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "xb") as target:
+                    target.write(file.read())
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise NodeError(f"the archive cannot be unpacked: {error}") from error
+
+
+def _parts(name: str) -> list[str]:
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or ".." in parts or "\\" in name or not name.isprintable():
+        raise NodeError(f"the archive has a path that leads out of it: {name!r}")
+    return parts
+
+
+def source_directory(directory: str) -> str:
+    """The directory of what was unpacked that has src/Makefile. Raises NodeError."""
+    inner = [entry.path for entry in os.scandir(directory) if entry.is_dir()]
+    for path in (directory, *(inner if len(inner) == 1 else [])):
+        if os.path.isfile(os.path.join(path, "src", "Makefile")):
+            return path
+    raise NodeError("the source has no src/Makefile: it is not nccl-tests or rccl-tests")
+
+
+def resolve_reference(url: str, reference: str) -> str:
+    """The commit of a tag, branch or commit of a repository. Raises GpufabricError."""
+    if _COMMIT.match(reference):
+        return reference
+    result = _git(
+        ["ls-remote", "--", url, f"refs/tags/{reference}^{{}}", f"refs/tags/{reference}", f"refs/heads/{reference}"]
+    )
+    if result.returncode != 0:
+        raise known_cause("build-source-unreachable", result.stderr.strip()[-500:], place=url)
+    lines = [line.partition("\t") for line in result.stdout.splitlines()]
+    found = {name: commit for commit, _tab, name in lines}
+    # An annotated tag has an identity of its own; with ^{} it is that of its commit.
+    for name in (f"refs/tags/{reference}^{{}}", f"refs/tags/{reference}", f"refs/heads/{reference}"):
+        if _COMMIT.match(found.get(name, "")):
+            return found[name]
+    raise OptionError("git_ref", reference, f"a tag or branch of {url}, or a commit of 40 hexadecimal digits")
+
+
+def clone(url: str, commit: str, directory: str) -> None:
+    """Bring one commit of a repository into a directory that is empty. Raises GpufabricError."""
+    for arguments in (
+        ["init", "--quiet", directory],
+        ["-C", directory, "fetch", "--quiet", "--depth=1", "--no-tags", "--", url, commit],
+        ["-C", directory, "-c", "advice.detachedHead=false", "checkout", "--quiet", commit],
+    ):
+        result = _git(arguments)
+        if result.returncode != 0:
+            raise known_cause("build-source-unreachable", result.stderr.strip()[-500:], place=url)
+
+
+def _git(arguments: t.Sequence[str]) -> t.Any:
+    program = find_program("git")
+    if program is None:
+        raise ProblemError(missing_requirement("git"))
+    environment = {
+        **os.environ,
+        # Nobody is there to type a password.
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+        "GIT_ALLOW_PROTOCOL": _GIT_PROTOCOLS,
+        "LC_ALL": "C",
+    }
+    return run([program, *arguments], timeout=_GIT_TIMEOUT, environment=environment)

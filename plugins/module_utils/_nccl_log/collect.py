@@ -1,0 +1,138 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Summarises the logs of NCCL where they lie. It runs on every host of a run; what it prints is all that leaves the host."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import stat
+import sys
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.reader import (
+    LONGEST_COMPLAINT,
+    MOST_COMPLAINTS,
+    MOST_VALUES,
+    add_facts,
+    read_log,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.shapes import FleetFacts
+
+#: Before the answer: a login may print more.
+MARK = "GPUFABRIC-NCCL-LOG "
+SUFFIX = ".log"
+_MOST_FILES = 4096
+#: Hosts that the logs of one machine may name, and characters of a value.
+_MOST_NAMES = 64
+_LONGEST = 300
+
+
+class Answer(t.TypedDict):
+    """What a host tells: ``rdma`` are the ports of its RDMA devices that are active, ``bytes`` all that its logs have.
+
+    ``complaints``: the first lines of its logs that may tell of a failure.
+    """
+
+    facts: FleetFacts
+    complaints: list[str]
+    files: int
+    bytes: int
+    rdma: list[str]
+
+
+def collect(directory: str, root: str = "/") -> Answer:
+    """The facts of all logs in a directory. A file that cannot be read tells nothing. ``root``: of the host's files."""
+    found: FleetFacts = {}
+    complaints: list[str] = []
+    files = size = 0
+    for path in sorted(glob.glob(os.path.join(glob.escape(directory), f"*{SUFFIX}")))[:_MOST_FILES]:
+        try:
+            status = os.lstat(path)
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            log = read_log(path)
+        except OSError:
+            continue
+        add_facts(found, log.facts)
+        complaints += log.complaints[: MOST_COMPLAINTS - len(complaints)]
+        files += 1
+        size += status.st_size
+    return {"facts": found, "complaints": complaints, "files": files, "bytes": size, "rdma": active_ports(root)}
+
+
+def active_ports(root: str = "/") -> list[str]:
+    """The ports of RDMA devices that are active, as NCCL names them: ``mlx5_0:1``."""
+    found = []
+    for path in sorted(glob.glob(os.path.join(glob.escape(root), "sys/class/infiniband/*/ports/*/state"))):
+        try:
+            with open(path, encoding="ascii", errors="replace") as file:
+                active = "ACTIVE" in file.read(100)
+        except OSError:
+            continue
+        if active:
+            parts = path.split(os.sep)
+            found.append(f"{parts[-4]}:{parts[-2]}")
+    return found[:MOST_VALUES]
+
+
+def parse_answer(text: str) -> Answer | None:
+    """What ``main`` printed on a host; None where it is something else."""
+    line = next((line for line in text.splitlines() if line.startswith(MARK)), "")
+    try:
+        value = json.loads(line[len(MARK) :])
+        return value if _is_answer(value) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_answer(value: t.Any) -> bool:
+    if not isinstance(value, dict) or set(value) != {"facts", "complaints", "files", "bytes", "rdma"}:
+        return False
+    facts, complaints, ports = value["facts"], value["complaints"], value["rdma"]
+    return (
+        all(_is_count(value[name]) for name in ("files", "bytes"))
+        and isinstance(complaints, list)
+        and len(complaints) <= MOST_COMPLAINTS
+        and all(isinstance(line, str) and len(line) <= LONGEST_COMPLAINT and "\n" not in line for line in complaints)
+        and isinstance(ports, list)
+        and len(ports) <= MOST_VALUES
+        and all(map(_is_word, ports))
+        and isinstance(facts, dict)
+        and len(facts) <= _MOST_NAMES
+        and all(_is_host(name, host) for name, host in facts.items())
+    )
+
+
+def _is_host(name: t.Any, host: t.Any) -> bool:
+    return (
+        _is_word(name)
+        and isinstance(host, dict)
+        and len(host) <= _MOST_NAMES
+        and all(
+            isinstance(values, dict)
+            and len(values) <= MOST_VALUES
+            and all(_is_word(word) and _is_count(count) and count > 0 for word, count in values.items())
+            for values in host.values()
+        )
+        and all(value.isdigit() for value in host.get("channels", ()))
+    )
+
+
+def _is_count(value: t.Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_word(value: t.Any) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST
+
+
+def main(parameters: t.Mapping[str, t.Any]) -> None:
+    """Print the answer for ``directory``."""
+    sys.stdout.write(f"\n{MARK}{json.dumps(collect(parameters['directory']))}\n")
+    sys.stdout.flush()

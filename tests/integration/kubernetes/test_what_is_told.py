@@ -1,0 +1,60 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What users are told of pods: commands that work as they stand, and ways out that are theirs."""
+
+from __future__ import annotations
+
+import pathlib
+import shlex
+import typing as t
+
+import pytest
+import yaml
+from test_worker_pods import FAIL, ROOT, account
+
+
+def commands(text: str) -> list[list[str]]:
+    """The kubectl commands of an output or a cure, without the program."""
+    lines = [line[line.index("kubectl ") :] for line in text.splitlines() if "kubectl " in line]
+    return [shlex.split(line.rstrip("."))[1:] for line in lines]
+
+
+@pytest.fixture
+def without_exec(cluster: t.Any, namespace: str, tmp_path: pathlib.Path) -> str:
+    """The kubeconfig of a user who has the rights of the example, but for running programs in pods."""
+    items = yaml.safe_load((ROOT / "docs/examples/kubernetes/rbac.yml").read_text())["items"]
+    rules = next(item["rules"] for item in items if item["kind"] == "Role")
+    kept = [rule for rule in rules if "pods/exec" not in rule["resources"]]
+    assert len(kept) == len(rules) - 1
+    return account(cluster, namespace, tmp_path, "no-exec", kept)
+
+
+@pytest.mark.slow
+def test_user_who_may_not_exec_is_not_told_to_adopt(runs, without_exec):
+    refused = runs.play(gpufabric_kubeconfig=without_exec)
+    (problem,) = refused.result("localhost", FAIL)["problems"]
+    assert problem["id"] == "kube-forbidden" and "create pods/exec" in problem["cause"], refused.output
+    assert "worker_pods_names" not in problem["cure"] and runs.ours() == []
+
+
+@pytest.mark.slow
+def test_cure_of_leftovers_works_as_it_stands(runs, cluster_player):
+    labels = {"app.kubernetes.io/managed-by": "gpufabric.nccl", "gpufabric.nccl/run": "default"}
+    metadata = {"name": "gpufabric-default", "labels": labels}
+    left = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata,
+        "spec": {"clusterIP": "None", "selector": labels},
+    }
+    runs.cluster.create(left, namespace=runs.namespace)
+    kinds = yaml.safe_load((ROOT / "roles/worker_pods/vars/main.yml").read_text())["_worker_pods_kinds"]
+    facts = {"run_id": "default", "namespace": runs.namespace, "kinds": kinds}
+    task = {"gpufabric.nccl.fail_with_problems": {"problems": [{"id": "kube-leftovers", "facts": facts}]}}
+    played = cluster_player.playbook([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}])
+    (problem,) = played.result("localhost", FAIL)["problems"]
+    (command,) = commands(problem["cure"])
+    runs.cluster.kubectl(*command)
+    assert runs.ours() == []

@@ -1,0 +1,203 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build import receiver
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.building import follow, telling_lines
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import (
+    Installation,
+    Mark,
+    parse_mark,
+    program_names,
+)
+
+PROGRAM = b"#!/bin/sh\nexit 0\n"
+
+
+@pytest.fixture
+def installation(tmp_path, monkeypatch):
+    # Directories of tests lie below one that is of another user, or that everybody may write.
+    monkeypatch.setattr(
+        "ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation.foreign_on_way",
+        lambda *_arguments: [],
+    )
+    return Installation(str(tmp_path / "opt" / "nccl-tests"))
+
+
+def mark(*names, recipe=None):
+    checksum = hashlib.sha256(PROGRAM).hexdigest()
+    return Mark(recipe or {"source": {"sha256": "a"}}, dict.fromkeys(names, checksum), "gpu-1")
+
+
+def ready(installation, *names):
+    directory = os.path.join(installation.work, "ready")
+    os.makedirs(directory)
+    for name in names:
+        path = os.path.join(directory, name)
+        with open(path, "wb") as file:
+            file.write(PROGRAM)
+        os.chmod(path, 0o755)
+    return directory
+
+
+@pytest.mark.parametrize("path", ["/opt", "opt/nccl-tests", "/opt/a b", "/", "/opt/x/.."])
+def test_directories_that_are_refused(path):
+    with pytest.raises(OptionError, match=r"directory: .* is not allowed"):
+        Installation(path)
+
+
+def test_what_is_installed(installation):
+    assert installation.read() is None and installation.remaining() == []
+    installation.create()
+    assert installation.read() is None
+    installation.install(ready(installation, "all_reduce_perf"), mark("all_reduce_perf"))
+    assert installation.read() == mark("all_reduce_perf")
+    assert sorted(os.listdir(installation.path)) == [".gpufabric-nccl-tests", "build"]
+    # Another one takes its place as a whole.
+    installation.install(ready(installation, "alltoall_perf"), mark("alltoall_perf"))
+    assert os.listdir(installation.build) == ["alltoall_perf"]
+    # Somebody has changed it.
+    with open(os.path.join(installation.build, "alltoall_perf"), "ab") as file:
+        file.write(b"#")
+    assert installation.read() is None
+    assert installation.remaining() == [installation.path]
+    installation.remove()
+    assert not os.path.exists(installation.path)
+
+
+def test_what_others_have_is_not_touched(installation):
+    os.makedirs(installation.build)
+    with pytest.raises(NodeError, match="is there already, and this collection has not made it"):
+        installation.create()
+    installation.remove()
+    assert installation.remaining() == [] and os.path.isdir(installation.build)
+
+
+def test_what_others_put_there_stays(installation):
+    installation.create()
+    theirs = os.path.join(installation.path, "notes")
+    with open(theirs, "w", encoding="utf-8"):
+        pass
+    assert installation.remaining() == [installation.mark]
+    installation.remove()
+    assert os.listdir(installation.path) == ["notes"]
+
+
+def test_a_directory_that_everybody_may_write_is_refused(installation):
+    installation.create()
+    os.chmod(installation.path, 0o777)
+    with pytest.raises(NodeError, match="everybody may write it"):
+        installation.check()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "other"}', '{"schema": "gpufabric.nccl/nccl-tests/v1"}'])
+def test_what_is_no_mark(text):
+    assert parse_mark(text) is None
+
+
+def test_marks():
+    one = mark("all_reduce_perf")
+    assert parse_mark(one.as_text()) == one
+    # Where it was built says nothing of what it is.
+    assert Mark(one.recipe, one.programs, "gpu-2").digest == one.digest
+    assert mark("all_reduce_perf", recipe={"source": {"sha256": "b"}}).digest != one.digest
+    text = one.as_text().replace("all_reduce_perf", "../../bin/sh")
+    assert parse_mark(text).programs == {}
+
+
+def test_names_of_programs():
+    assert program_names(["alltoall", "all_reduce_perf", "all_reduce"]) == ["all_reduce_perf", "alltoall_perf"]
+    for name in ("", "../x", "-j", "a b"):
+        with pytest.raises(OptionError, match="programs: "):
+            program_names([name])
+
+
+def test_only_one_build_at_a_time(installation):
+    installation.create()
+    assert not installation.is_building()
+    with installation.claim():
+        assert installation.is_building() and installation.claim() is None
+    assert not installation.is_building()
+
+
+def test_a_build_that_died_is_told(installation):
+    installation.create()
+    with open(installation.log, "w", encoding="utf-8") as file:
+        file.write("make\nnvcc all_reduce.cu\n")
+    with pytest.raises(ProblemError) as caught:
+        follow(installation, 0)
+    (problem,) = caught.value.problems
+    assert problem.id == "build-failed" and installation.log in problem.cure and "all_reduce.cu" in problem.evidence
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ("make -C src\nCompiling a.cu\ncommon.h:12: fatal error: mpi.h: No such file\nmake: *** [x] Error 1\nbye\n", 2),
+        ("make -C src\none\ntwo\n", 2),
+        ("make -C src\n" + "x.cu: error: no\n" * 50, 6),
+    ],
+)
+def test_why_a_build_failed(log, expected):
+    lines = telling_lines(log).splitlines()
+    assert len(lines) == expected and "make -C src" not in lines
+
+
+def sent(one, *names, data=None):
+    """Parameters and stream of a receiver."""
+    stream = gzip.compress(b"".join([PROGRAM] * len(names)) if data is None else data)
+    parameters = {"mark": one.as_text(), "sizes": [(name, len(PROGRAM)) for name in names], "libraries": []}
+    return parameters, io.BytesIO(stream)
+
+
+def receive(installation, one, *names, data=None):
+    parameters, stream = sent(one, *names, data=data)
+    return receiver.receive({**parameters, "directory": installation.path}, stream)
+
+
+def test_programs_that_are_received(installation):
+    one = mark("all_reduce_perf", "alltoall_perf")
+    names = sorted(one.programs)
+    assert receive(installation, one, *names) == {"changed": True, "missing": [], "reason": ""}
+    assert installation.read() == one
+    assert os.stat(os.path.join(installation.build, names[0])).st_mode & 0o777 == 0o755
+    # The same again.
+    assert receive(installation, one, *names)["changed"] is False
+
+
+def test_programs_that_do_not_come_whole(installation):
+    one = mark("all_reduce_perf")
+    with pytest.raises(NodeError, match="all_reduce_perf did not come whole"):
+        receive(installation, one, "all_reduce_perf", data=b"x" * len(PROGRAM))
+    assert installation.read() is None
+
+
+def test_a_library_that_is_missing_leaves_nothing(installation, monkeypatch):
+    monkeypatch.setattr(receiver, "read_libraries", lambda _path, _environment: (["libnccl.so.2"], {}))
+    answer = receive(installation, mark("all_reduce_perf"), "all_reduce_perf")
+    assert answer == {"changed": False, "missing": ["libnccl.so.2"], "reason": ""}
+    assert not os.path.exists(installation.path)
+
+
+def test_a_library_that_is_missing_leaves_what_there_was(installation, monkeypatch):
+    before = mark("alltoall_perf")
+    receive(installation, before, "alltoall_perf")
+    monkeypatch.setattr(receiver, "read_libraries", lambda _path, _environment: (["libnccl.so.2"], {}))
+    assert receive(installation, mark("all_reduce_perf"), "all_reduce_perf")["missing"]
+    assert installation.read() == before and not os.path.exists(installation.work)
+
+
+def test_a_build_is_not_overtaken(installation):
+    installation.create()
+    with installation.claim(), pytest.raises(NodeError, match="a build goes on"):
+        receive(installation, mark("all_reduce_perf"), "all_reduce_perf")

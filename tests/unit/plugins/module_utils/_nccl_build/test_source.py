@@ -1,0 +1,159 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import subprocess
+import tarfile
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source import (
+    DEFAULT_CHECKSUM,
+    DEFAULT_URL,
+    clone,
+    download,
+    parse_source,
+    source_directory,
+    unpack,
+)
+
+
+def archive(*members, mode="w:gz"):
+    """An archive of members: a name, or a TarInfo."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode=mode) as file:
+        for member in members:
+            info = member if isinstance(member, tarfile.TarInfo) else tarfile.TarInfo(member)
+            content = b"text" if info.isreg() else b""
+            info.size = len(content)
+            file.addfile(info, io.BytesIO(content))
+    return data.getvalue()
+
+
+def link(name, target, kind):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def base64_of(data):
+    return base64.b64encode(data).decode()
+
+
+def test_the_default_has_a_checksum():
+    source = parse_source(None, None, None, None, None)
+    assert (source.url, source.checksum) == (DEFAULT_URL, DEFAULT_CHECKSUM)
+    # Whichever way an archive comes, it is the same source.
+    assert source.identity() == {"sha256": DEFAULT_CHECKSUM}
+
+
+def test_an_archive_of_the_controller():
+    data = archive("a/src/Makefile")
+    checksum = hashlib.sha256(data).hexdigest()
+    for given in (None, checksum, f"sha256:{checksum.upper()}"):
+        assert parse_source(base64_of(data), None, given, None, None).checksum == checksum
+    with pytest.raises(ProblemError) as caught:
+        parse_source(base64_of(data + b"x"), None, checksum, None, None)
+    assert [problem.id for problem in caught.value.problems] == ["build-source-differs"]
+    with pytest.raises(NodeError, match="did not come whole"):
+        parse_source("no base64!", None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None, "https://x/y.tar.gz", None, None, None), "checksum: None is not allowed; allowed: the SHA-256"),
+        ((None, "https://x/y.tar.gz", "abc", None, None), "checksum: 'abc' is not allowed"),
+        ((None, "file:///etc/passwd", "0" * 64, None, None), "url: 'file:///etc/passwd' is not allowed"),
+        ((None, None, None, "ext::sh -c id", "main"), "git_url: 'ext::sh -c id' is not allowed"),
+        ((None, None, None, "--upload-pack=id", "main"), "git_url: '--upload-pack=id' is not allowed"),
+        ((None, None, None, "https://x/y", "--output=x"), "git_ref: '--output=x' is not allowed"),
+        ((None, None, None, "https://x/y", None), "git_ref: None is not allowed"),
+    ],
+)
+def test_sources_that_are_refused(arguments, message):
+    with pytest.raises(OptionError) as caught:
+        parse_source(*arguments)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("top", ["nccl-tests-2.19.6/", "./nccl-tests/", ""])
+def test_unpacking(tmp_path, top):
+    unpack(archive(f"{top}src/Makefile", f"{top}src/common.cu"), str(tmp_path))
+    found = source_directory(str(tmp_path))
+    assert sorted(path.name for path in (tmp_path / found / "src").iterdir()) == ["Makefile", "common.cu"]
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (["../evil"], "leads out of it: '../evil'"),
+        (["a/../../evil"], "leads out of it"),
+        (["/etc/evil"], "leads out of it: '/etc/evil'"),
+        ([link("a/link", "/etc", tarfile.SYMTYPE)], "'a/link', which is neither a file nor a directory"),
+        ([link("a/link", "/etc/passwd", tarfile.LNKTYPE)], "neither a file nor a directory"),
+        ([link("a/null", "", tarfile.CHRTYPE)], "neither a file nor a directory"),
+        (["a/twice", "a/twice"], "cannot be unpacked"),
+    ],
+)
+def test_archives_that_are_refused(tmp_path, members, message):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    with pytest.raises(NodeError) as caught:
+        unpack(archive(*members), str(inner))
+    assert message in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["inner"]
+
+
+def test_what_is_no_archive(tmp_path):
+    for data in (b"", b"text", archive("a/src/Makefile")[:40]):
+        with pytest.raises(NodeError, match="cannot be unpacked"):
+            unpack(data, str(tmp_path))
+    unpack(archive("a/README"), str(tmp_path))
+    with pytest.raises(NodeError, match="has no src/Makefile"):
+        source_directory(str(tmp_path))
+
+
+def test_an_address_that_nobody_answers():
+    with pytest.raises(ProblemError) as caught:
+        download("http://127.0.0.1:1/x.tar.gz", "0" * 64)
+    (problem,) = caught.value.problems
+    assert problem.id == "build-source-unreachable" and "127.0.0.1" in problem.cause
+
+
+def test_git(tmp_path):
+    """A tag, a branch and a commit of a real repository."""
+
+    def git(*arguments):
+        options = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        done = subprocess.run(["git", *options, *arguments], cwd=repository, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    repository = tmp_path / "repository"
+    (repository / "src").mkdir(parents=True)
+    (repository / "src/Makefile").write_text("all:\n")
+    git("init", "--quiet", "--initial-branch=main")
+    git("add", ".")
+    git("commit", "--quiet", "--message=one")
+    git("tag", "--annotate", "--message=v", "v1")
+    git("tag", "light")
+    git("config", "uploadpack.allowAnySHA1InWant", "true")
+    commit = git("rev-parse", "HEAD")
+    url = f"file://{repository}"
+    for reference in ("v1", "light", "main", commit):
+        assert parse_source(None, None, None, url, reference).identity() == {"commit": commit}
+    with pytest.raises(OptionError, match="git_ref: 'v2' is not allowed; allowed: a tag or branch of file://"):
+        parse_source(None, None, None, url, "v2")
+    with pytest.raises(ProblemError) as caught:
+        parse_source(None, None, None, f"{url}-none", "main")
+    assert caught.value.problems[0].id == "build-source-unreachable"
+    target = tmp_path / "clone"
+    target.mkdir()
+    clone(url, commit, str(target))
+    assert source_directory(str(target)) == str(target)

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a host summarises its logs, and what is taken of its answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _remote_python
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log import collect
+
+LINE = "g1:{pid}:9 [0] NCCL INFO Using network IB\n"
+WARNING = "g1:2:9 [0] net_ib.cc:99 NCCL WARN NET/IB : mlx5_0:1 async fatal event\n"
+FAILURE = "g1:2:9 [0] NCCL INFO misc/socket.cc:1 -> 2 Failure\n"
+ANSWER = {
+    "facts": {"g1": {"network": {"IB": 2}}},
+    "complaints": [WARNING.rstrip("\n"), FAILURE.rstrip("\n")],
+    "files": 2,
+    "bytes": 76 + len(WARNING + FAILURE),
+    "rdma": [],
+}
+
+
+@pytest.fixture
+def logs(tmp_path):
+    directory = tmp_path / "a directory"
+    directory.mkdir()
+    for pid in (1, 2):
+        (directory / f"g1.{pid}.log").write_text(LINE.format(pid=pid) + (WARNING + FAILURE) * (pid == 2))
+    (directory / "other.txt").write_text(LINE.format(pid=3))
+    (directory / "g1.4.log").symlink_to(directory / "g1.1.log")
+    os.mkfifo(directory / "g1.5.log")
+    return directory
+
+
+def test_logs_of_a_host(logs, tmp_path):
+    assert collect.collect(str(logs), str(tmp_path)) == ANSWER
+    nothing = {"facts": {}, "complaints": [], "files": 0, "bytes": 0, "rdma": []}
+    assert collect.collect(str(tmp_path / "none"), str(tmp_path)) == nothing
+
+
+def test_a_log_full_of_warnings_tells_the_first_of_them(logs):
+    (logs / "g1.3.log").write_text(
+        "".join(f"g1:3:9 [0] a.cc:1 NCCL WARN number {n} {'x' * 5000}\n" for n in range(200))
+    )
+    found = collect.collect(str(logs))["complaints"]
+    assert len(found) == collect.MOST_COMPLAINTS and max(map(len, found)) == collect.LONGEST_COMPLAINT
+    assert [line.split()[6] for line in found[2:]] == [str(n) for n in range(collect.MOST_COMPLAINTS - 2)]
+    assert collect.parse_answer(f"{collect.MARK}{json.dumps(collect.collect(str(logs)))}") is not None
+
+
+def test_active_ports(tmp_path):
+    for device, state in (("mlx5_0", "4: ACTIVE"), ("mlx5_1", "1: DOWN"), ("mlx5_2", "4: ACTIVE")):
+        port = tmp_path / "sys/class/infiniband" / device / "ports/1"
+        port.mkdir(parents=True)
+        (port / "state").write_text(f"{state}\n")
+    assert collect.active_ports(str(tmp_path)) == ["mlx5_0:1", "mlx5_2:1"]
+
+
+def test_it_runs_without_the_collection(logs):
+    """As on another host: the sources come by standard input."""
+    program = _remote_python.program_text(_remote_python.sources_of(collect.__name__), {"directory": str(logs)})
+    # What a pipe takes before anybody reads.
+    assert len(program) < 1 << 16
+    command = _remote_python.python_command(sys.executable, "")
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], input=program, stdout=subprocess.PIPE, env={"PATH": "/usr/bin"}, check=True
+    )
+    answer = collect.parse_answer("Welcome to g1!" + done.stdout.decode())
+    assert answer is not None and answer["facts"] == ANSWER["facts"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"facts": None},
+        {"files": -1},
+        {"bytes": True},
+        {"rdma": ["x" * 500]},
+        {"rdma": ["mlx5_0:1"] * 500},
+        {"facts": {"g1": {"network": {"IB": "1"}}}},
+        {"facts": {"g1": {"channels": {"many": 1}}}},
+        {"facts": {"g1": {"network": {"x" * 500: 1}}}},
+        {"facts": {f"g{number}": {} for number in range(100)}},
+        {"complaints": None},
+        {"complaints": ["a\nb"]},
+        {"complaints": ["x" * 5000]},
+        {"complaints": ["x"] * 5000},
+        {"more": 1},
+    ],
+)
+def test_answers_that_are_none(changes):
+    assert collect.parse_answer(f"{collect.MARK}{json.dumps(ANSWER)}\n") == ANSWER
+    assert collect.parse_answer(f"{collect.MARK}{json.dumps({**ANSWER, **changes})}\n") is None
+
+
+@pytest.mark.parametrize("text", ["", "hello", collect.MARK, f"{collect.MARK}null", f"{collect.MARK}{'[' * 100000}"])
+def test_texts_that_are_none(text):
+    assert collect.parse_answer(text) is None

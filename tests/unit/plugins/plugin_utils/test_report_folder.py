@@ -1,0 +1,91 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.folder import MARK, ReportFolder
+
+NAMES = ["results.json", "junit.xml", "output.tar.gz"]
+
+
+def folder_at(path):
+    return ReportFolder("report_dir", str(path))
+
+
+def names_in(path):
+    return sorted(os.listdir(path))
+
+
+def test_only_what_runs_wrote_is_written_over_and_removed(tmp_path):
+    path = tmp_path / "results"
+    folder_at(path).claim(["results.json"])
+    (path / "results.json").write_text("{}")
+    (path / "junit.xml").write_text("of the build")
+    (path / "notes.txt").write_text("")
+    with pytest.raises(
+        GpufabricError, match="report_dir: .*/results has junit.xml already, which no run wrote; move it"
+    ):
+        folder_at(path).claim(NAMES)
+    # Of another run, who may have started it.
+    folder_at(path).claim(["results.json", "output.tar.gz"])
+    (path / "output.tar.gz").write_text("")
+    folder = folder_at(path)
+    assert folder.remove(NAMES) == ["results.json", "output.tar.gz"]
+    folder.give_back()
+    assert names_in(path) == ["junit.xml", "notes.txt"] and (path / "junit.xml").read_text() == "of the build"
+
+
+def test_a_folder_of_runs_alone_goes(tmp_path):
+    path = tmp_path / "a" / "results"
+    folder = folder_at(path)
+    folder.claim(NAMES)
+    assert names_in(path) == [MARK] and (path / MARK).stat().st_mode & 0o777 == 0o644
+    folder.remove(NAMES)
+    folder.give_back()
+    assert not path.exists()
+
+
+def test_the_mark_stays_while_another_role_has_a_file_there(tmp_path):
+    folder_at(tmp_path).claim(["results.json"])
+    folder_at(tmp_path).claim(["diagnosis.md"])
+    for name in ("results.json", "diagnosis.md"):
+        (tmp_path / name).write_text("")
+    folder = folder_at(tmp_path)
+    folder.remove(["results.json"])
+    folder.give_back()
+    assert names_in(tmp_path) == [MARK, "diagnosis.md"]
+    assert folder_at(tmp_path).of_runs(["diagnosis.md"]) == ["diagnosis.md"]
+
+
+@pytest.mark.parametrize("mark", [None, "[", '{"files": 1}', "[1]"])
+@pytest.mark.parametrize(
+    ("text", "is_of_run"), [('{\n  "schema": "gpufabric.nccl/results/v1"', True), ('{"schema": "x"}', False)]
+)
+def test_a_folder_without_a_mark_is_known_by_its_results(tmp_path, mark, text, is_of_run):
+    (tmp_path / "results.json").write_text(text)
+    (tmp_path / "junit.xml").write_text("")
+    if mark is not None:
+        (tmp_path / MARK).write_text(mark)
+    assert folder_at(tmp_path).of_runs(NAMES) == (["results.json", "junit.xml"] if is_of_run else [])
+    if is_of_run:
+        folder_at(tmp_path).claim(["results.json"])
+        assert folder_at(tmp_path).remove(NAMES) == ["results.json", "junit.xml"]
+
+
+def test_a_link_and_a_pipe_are_files_of_others(tmp_path):
+    (tmp_path / "results.json").symlink_to("/nosuch")
+    os.mkfifo(tmp_path / "junit.xml")
+    with pytest.raises(GpufabricError, match="has results.json, junit.xml already, which no run wrote; move them"):
+        folder_at(tmp_path).check(NAMES)
+    assert folder_at(tmp_path).remove(NAMES) == []
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_its_option(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GpufabricError, match="report_dir: cannot make .*/file/results: Not a directory"):
+        folder_at(tmp_path / "file" / "results").claim(NAMES)
