@@ -65,6 +65,52 @@ class Definition:
             yield
 
 
+#: Of the workers of a job that is none of ours.
+_SSHD = "mkdir -p /run/sshd; ssh-keygen -A; exec /usr/sbin/sshd -De -o StrictModes=no -o AuthorizedKeysFile=$KEYS/authorized_keys"
+
+
+def _job_of_others(image, keys):
+    """An MPIJob as people write them: nothing in it is of this collection."""
+
+    def template(name, command):
+        container = {"name": name, "image": image, "imagePullPolicy": "IfNotPresent", "command": command}
+        container["env"] = [{"name": "KEYS", "value": keys}]
+        if name == "worker":
+            container["readinessProbe"] = {"tcpSocket": {"port": 22}, "periodSeconds": 1}
+        return {"template": {"spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}}}
+
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "train"},
+        "spec": {
+            "slotsPerWorker": 2,
+            "sshAuthMountPath": keys,
+            "runPolicy": {"cleanPodPolicy": "Running"},
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, **template("launcher", ["sleep", "infinity"])},
+                "Worker": {"replicas": 2, **template("worker", ["sh", "-c", _SSHD])},
+            },
+        },
+    }
+
+
+def start_job_of_others(cluster, pods, keys):
+    """Create the MPIJob ``train`` of two workers, which an operator of the test's makes pods of; once it runs, the launcher's pod.
+
+    ``keys``: where the operator mounts its keys.
+    """
+    cluster.create(_job_of_others(cluster.image, keys), namespace=pods.namespace)
+
+    def status():
+        return cluster.get("mpijob", "train", namespace=pods.namespace).get("status", {})
+
+    wait(lambda: "Running" in [condition["type"] for condition in status().get("conditions", ())], left=status)
+    pods.wait_ready("train-worker-0", "train-worker-1")
+    found = cluster.get("pods", "--selector=training.kubeflow.org/job-role=launcher", namespace=pods.namespace)["items"]
+    return found[0]["metadata"]["name"]
+
+
 class JobRuns:
     """Runs the playbook with small settings."""
 
@@ -74,8 +120,8 @@ class JobRuns:
         self.namespace = namespace
         self.directory = directory
 
-    def __call__(self, **variables):
-        return self._player.playbook("gpufabric.nccl.mpijob", **{**self._small(), **variables})
+    def __call__(self, *arguments, **variables):
+        return self._player.playbook("gpufabric.nccl.mpijob", *arguments, **{**self._small(), **variables})
 
     def attempts(self, cases):
         """Submit several jobs at once, by the playbook's role. Each is a host, with its variables; the play, and problems by host."""

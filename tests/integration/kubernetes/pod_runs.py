@@ -65,10 +65,10 @@ class Runs:
         """Try to get pods in several ways at once, by the role that the playbook begins with. Each way is a host, with its variables."""
         return attempts(self._player, self.directory, "gpufabric.nccl.worker_pods", self._small(), cases, *arguments)
 
-    def teardown(self, **variables: t.Any) -> t.Any:
+    def teardown(self, *arguments: str, **variables: t.Any) -> t.Any:
         """Remove the pods of a run."""
         own = {"gpufabric_namespace": self.namespace, "gpufabric_worker_pods": True}
-        return self._player.playbook("gpufabric.nccl.teardown", **{**own, **variables})
+        return self._player.playbook("gpufabric.nccl.teardown", *arguments, **{**own, **variables})
 
     def _small(self) -> dict[str, t.Any]:
         return {

@@ -13,7 +13,7 @@ import re
 import pytest
 import yaml
 from background import wait
-from job_runs import JOB_KINDS, LOOKED, JobRuns
+from job_runs import JOB_KINDS, LOOKED, JobRuns, start_job_of_others
 from mpi_operator import PlayedOperator
 from pod_runs import STARTING
 
@@ -350,45 +350,10 @@ def _kubeconfig_of(cluster, namespace, account, directory):
     return path
 
 
-SSHD = "mkdir -p /run/sshd; ssh-keygen -A; exec /usr/sbin/sshd -De -o StrictModes=no -o AuthorizedKeysFile=$KEYS/authorized_keys"
-
-
-def _job_of_others(image, keys):
-    """An MPIJob as people write them: nothing in it is of this collection."""
-
-    def template(name, command):
-        container = {"name": name, "image": image, "imagePullPolicy": "IfNotPresent", "command": command}
-        container["env"] = [{"name": "KEYS", "value": keys}]
-        if name == "worker":
-            container["readinessProbe"] = {"tcpSocket": {"port": 22}, "periodSeconds": 1}
-        return {"template": {"spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}}}
-
-    return {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": {"name": "train"},
-        "spec": {
-            "slotsPerWorker": 2,
-            "sshAuthMountPath": keys,
-            "runPolicy": {"cleanPodPolicy": "Running"},
-            "mpiReplicaSpecs": {
-                "Launcher": {"replicas": 1, **template("launcher", ["sleep", "infinity"])},
-                "Worker": {"replicas": 2, **template("worker", ["sh", "-c", SSHD])},
-            },
-        },
-    }
-
-
 # The operator mounts keys below /root/.ssh with the mode that ssh asks for, and elsewhere with one that it refuses.
 @pytest.mark.parametrize("keys", ["/root/.ssh", pytest.param("/etc/mpi-keys", marks=pytest.mark.slow)])
 def test_adopted_job_is_used_as_it_is(run, cluster, operator, pods, keys):
-    cluster.create(_job_of_others(cluster.image, keys), namespace=run.namespace)
-
-    def status():
-        return cluster.get("mpijob", "train", namespace=run.namespace).get("status", {})
-
-    wait(lambda: "Running" in [condition["type"] for condition in status().get("conditions", ())], left=status)
-    pods.wait_ready("train-worker-0", "train-worker-1")
+    start_job_of_others(cluster, pods, keys)
     before = _state(cluster, run.namespace)
     played = run(
         mpijob_state="adopted",

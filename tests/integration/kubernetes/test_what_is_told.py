@@ -6,12 +6,16 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import pathlib
 import shlex
+import signal
 import typing as t
+import uuid
 
 import pytest
 import yaml
+from background import kill, wait
 from test_worker_pods import FAIL, ROOT, account
 
 
@@ -58,3 +62,33 @@ def test_cure_of_leftovers_works_as_it_stands(runs, cluster_player):
     (command,) = commands(problem["cure"])
     runs.cluster.kubectl(*command)
     assert runs.ours() == []
+
+
+@pytest.mark.slow
+def test_pods_of_a_play_that_is_cut_off_go_by_the_command_that_it_showed(runs, told):
+    token = uuid.uuid4().hex
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        playing = pool.submit(runs.play, token=token)
+        wait(lambda: "This removes them" in told() or playing.done(), 300, told)
+        kill(token)
+        assert playing.result().returncode == -signal.SIGKILL, playing.result().output
+    assert "If this play is interrupted, the pods stay; the same command goes on with them." in told()
+    assert runs.ours() != []
+    (command,) = commands(told())
+    runs.cluster.kubectl(*command)
+    wait(lambda: runs.ours() == [], 240, runs.ours)
+
+
+@pytest.mark.slow
+def test_a_container_without_mpi_is_told_apart_from_the_one_that_has_it(runs, pods, cluster):
+    container = {"image": cluster.image, "imagePullPolicy": "IfNotPresent", "command": ["sleep", "infinity"]}
+    pods.create("a", "b", containers=[{"name": "sidecar", **container}, {"name": "trainer", **container}])
+    # Programs run in a pod's first container unless another is named.
+    for name in ("a", "b"):
+        pods.exec(name, "find", "/usr", "/opt", "-xdev", "-name", "mpirun*", "-delete")
+    played = runs.play(worker_pods_names=["a", "b"])
+    problems = played.result("localhost", FAIL)["problems"]
+    assert {problem["id"] for problem in problems} == {"mpi-unusable"}, played.output
+    assert "set worker_pods_container to the one that has it" in problems[0]["cure"]
+    played = runs.play(worker_pods_names=["a", "b"], worker_pods_container="trainer")
+    assert played.returncode == 0, played.output

@@ -23,7 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import p
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.sessions import parse_ssh_config
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert, markdown_plain
 
-LENGTH = 1 << 18
+LENGTH = 1 << 17
 #: Seconds of CPU: a time that is quadratic in the length is minutes.
 LIMIT = 30
 
