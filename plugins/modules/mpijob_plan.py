@@ -73,7 +73,7 @@ selector:
   description: Label selector of the run's objects.
   returned: success
   type: str
-  sample: gpufabric.nccl/run=default
+  sample: app.kubernetes.io/managed-by=gpufabric.nccl,gpufabric.nccl/mpijob=default
 workers:
   description: Names of the worker pods.
   returned: success

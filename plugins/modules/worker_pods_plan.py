@@ -45,7 +45,7 @@ selector:
   description: Label selector of the pods, if they are chosen by one.
   returned: success
   type: str
-  sample: gpufabric.nccl/run=default
+  sample: app.kubernetes.io/managed-by=gpufabric.nccl,gpufabric.nccl/run=default
 names:
   description: Names of the pods, if they are chosen by name.
   returned: success

@@ -73,6 +73,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listin
 Object = t.Mapping[str, t.Any]
 
 API_VERSION = "kubeflow.org/v2beta1"
+#: Whose objects these are, and the prefix of the variables.
+ROLE = "mpijob"
 
 #: What a user must be let do, as (group, resource, verbs).
 TO_SUBMIT = (
@@ -119,7 +121,7 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
     texts = {"mpijob-pod": files["mpijob-pod"], **_ssh_files()}
     if backend == "cpu":
         texts["cpu_perf.py"] = files["cpu_perf.py"]
-    metadata = {"namespace": settings["namespace"], "labels": {**settings["labels"], **labels(run_id)}}
+    metadata = {"namespace": settings["namespace"], "labels": {**settings["labels"], **labels(run_id, ROLE)}}
     own = {OWNER_ANNOTATION: settings["owner"]} if settings["owner"] else {}
     # The operator has one of its own that is called NAME-config.
     config_name = f"{object_name(run_id) if own else name}-files"
@@ -145,10 +147,10 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
     return {
         "name": name,
         "namespace": settings["namespace"],
-        "selector": selector(run_id),
+        "selector": selector(run_id, ROLE),
         "backend": backend,
         "objects": [config, job],
-        "policy": network_policy(run_id, {"name": name, **metadata}, settings["owner"]) if shielded else None,
+        "policy": network_policy(run_id, ROLE, {"name": name, **metadata}, settings["owner"]) if shielded else None,
         "workers": workers,
         # A pod on the network of its node has the node's name.
         "host_names": len(workers) if settings["host_network"] else workers,
@@ -189,7 +191,7 @@ def _check(settings: Object) -> None:
             "mpijob_image", settings["image"], "an image with bash, OpenSSH, Open MPI and nccl-tests, for all pods"
         )
     least = {"replicas": 1, "gpus": 0, "timeout": 1, "start_timeout": 1}
-    check_pod_settings("mpijob", settings, least if settings["slots"] is None else {**least, "slots": 1})
+    check_pod_settings(ROLE, settings, least if settings["slots"] is None else {**least, "slots": 1})
     if settings["name"] and not _JOB_NAME.match(settings["name"]):
         raise OptionError(
             "mpijob_name", settings["name"], "at most 46 lower-case letters, digits and dashes, a letter first"
@@ -262,7 +264,7 @@ def _template(
     # The operator sets the subdomain too, to the name of its Service, which is the job's or the job's with -worker.
     spec = {"subdomain": name, "enableServiceLinks": False}
     settings = {**settings, "pod_spec": _pod_spec_of(container["name"], settings["pod_spec"])}
-    return make_template(run_id, settings, container, volumes, spec, works=works)
+    return make_template(labels(run_id, ROLE), settings, container, volumes, spec, works=works)
 
 
 def _pod_spec_of(container: str, pod_spec: Object) -> Object:

@@ -22,7 +22,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import ago
 
 MANAGED_BY = "gpufabric.nccl"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
-RUN_LABEL = "gpufabric.nccl/run"
+#: By which label the objects of a run are found, by the role that makes them: runs of both may have one name and go on at the same time.
+RUN_LABELS = {"worker_pods": "gpufabric.nccl/run", "mpijob": "gpufabric.nccl/mpijob"}
+#: Labels that nobody else may set.
+OWN_LABELS = frozenset((MANAGED_BY_LABEL, *RUN_LABELS.values()))
 #: Who made an object, and a digest of the settings that it was made with.
 OWNER_ANNOTATION = "gpufabric.nccl/owner"
 SETTINGS_ANNOTATION = "gpufabric.nccl/settings"
@@ -58,16 +61,18 @@ def object_name(run_id: str) -> str:
     return f"{_PREFIX}{fitting[: _LONGEST_NAME - len(_PREFIX) - len(digest) - 1].strip('-')}-{digest}"
 
 
-def labels(run_id: str) -> dict[str, str]:
-    """The labels of everything that a run makes in a cluster. Raises OptionError where the run's name is no label."""
+def labels(run_id: str, role: str) -> dict[str, str]:
+    """The labels of everything that a run of a role makes in a cluster. Raises OptionError where the run's name is no label."""
     if not _LABEL_VALUE.match(run_id):
         raise OptionError("gpufabric_run_id", run_id, _LABEL_VALUE_TEXT)
-    return {MANAGED_BY_LABEL: MANAGED_BY, RUN_LABEL: run_id}
+    return {MANAGED_BY_LABEL: MANAGED_BY, RUN_LABELS[role]: run_id}
 
 
-def selector(run_id: str) -> str:
-    """The label selector that finds a run's objects and no others. Raises OptionError."""
-    return ",".join(f"{name}={value}" for name, value in labels(run_id).items())
+def selector(run_id: str, role: str = "worker_pods") -> str:
+    """The label selector that finds the objects of a role's run and no others. Raises OptionError."""
+    if role not in RUN_LABELS:
+        raise OptionError("role", role, ", ".join(RUN_LABELS))
+    return ",".join(f"{name}={value}" for name, value in labels(run_id, role).items())
 
 
 def ownership(owner: str, settings: t.Any) -> dict[str, str]:
@@ -81,12 +86,12 @@ def run_start(found: t.Iterable[t.Mapping[str, t.Any]]) -> str:
     return next((_annotation(item, START_ANNOTATION) or "" for item in found), "")
 
 
-def network_policy(run_id: str, metadata: t.Mapping[str, t.Any], owner: str) -> dict[str, t.Any]:
+def network_policy(run_id: str, role: str, metadata: t.Mapping[str, t.Any], owner: str) -> dict[str, t.Any]:
     """The NetworkPolicy by which only the run's own pods can connect to each other, on any port, as MPI and NCCL do.
 
     ``metadata``: ``name``, ``namespace`` and ``labels``. Says nothing about what the pods connect to, such as the DNS.
     """
-    own = {"matchLabels": labels(run_id)}
+    own = {"matchLabels": labels(run_id, role)}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -166,22 +171,27 @@ def objects_taken(
 ) -> list[Problem]:
     """Why a play must not change objects that have the names of those it makes; empty if they are its run's.
 
-    ``found``, ``wanted``: objects of several kinds. ``take_over``: from other owners, but from nobody who is no run. ``setting``: a
-    variable that gave names. ``now``: seconds since the epoch.
+    ``found``, ``wanted``: objects of several kinds; each that was found has the kind and name of one that is wanted. ``take_over``: from
+    other owners, but from nobody who is no run. ``setting``: a variable that gave names. ``now``: seconds since the epoch.
     """
     by_identity = {_identity(item): item for item in wanted}
     problems: list[Problem] = []
     for item in found:
         name = f"{item.get('kind')} {item['metadata']['name']}"
-        theirs = item["metadata"].get("labels") or {}
-        if any(theirs.get(key) != value for key, value in labels(run_id).items()):
+        ours = by_identity[_identity(item)]
+        if _marks(item) != _marks(ours):
             facts = {"object": name, "run_id": run_id, **({"setting": setting} if setting else {})}
             said = f"{name}, created {item['metadata'].get('creationTimestamp')}"
             problems.append(problem("kube-name-taken", None, said, **facts))
         elif not take_over and not any(told.id == "run-taken" for told in problems):
             # Whose the first one is says it.
-            problems += run_taken(run_id, owner, [item], by_identity.get(_identity(item)), now)
+            problems += run_taken(run_id, owner, [item], ours, now)
     return problems
+
+
+def _marks(item: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """The labels that say of which run an object is."""
+    return {name: value for name, value in (item["metadata"].get("labels") or {}).items() if name in OWN_LABELS}
 
 
 def _identity(item: t.Mapping[str, t.Any]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import labels
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import OWN_LABELS
 
 _QUANTITY = re.compile(r"\d+(\.\d+)?([EPTGMk]i?|m)?\Z")
 _CAPABILITY = re.compile(r"[A-Z][A-Z_]+\Z")
@@ -41,10 +41,9 @@ def check_pod_settings(prefix: str, settings: t.Mapping[str, t.Any], least: t.Ma
     for name, value in settings["env"].items():
         if isinstance(value, (t.Mapping, list)) and not is_reference(value):
             raise OptionError(f"{prefix}_env[{name}]", value, "a text, or valueFrom as in the env of a container")
-    own = labels("any")
     for name in settings["labels"]:
-        if name in own:
-            raise OptionError(f"{prefix}_labels", name, f"labels other than {', '.join(sorted(own))}")
+        if name in OWN_LABELS:
+            raise OptionError(f"{prefix}_labels", name, f"labels other than {', '.join(sorted(OWN_LABELS))}")
 
 
 def make_container(
@@ -71,7 +70,7 @@ def make_container(
 
 
 def make_template(
-    run_id: str,
+    labels: t.Mapping[str, str],
     settings: t.Mapping[str, t.Any],
     container: t.Mapping[str, t.Any],
     volumes: t.Sequence[t.Mapping[str, t.Any]] = (),
@@ -81,7 +80,7 @@ def make_template(
 ) -> dict[str, t.Any]:
     """A pod's ``metadata`` and ``spec`` around its container, merged with the ``pod_spec`` of the settings.
 
-    ``volumes``, ``spec``: what it has besides. ``works``: whether it is a worker, which is placed and gets networks.
+    ``labels``: of the run. ``volumes``, ``spec``: what it has besides. ``works``: whether it is a worker, which is placed and gets networks.
     """
     shm = {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": settings["shm_size"]}}
     own: dict[str, t.Any] = {
@@ -101,7 +100,7 @@ def make_template(
         "dnsPolicy": "ClusterFirstWithHostNet" if settings["host_network"] else None,
     }
     own.update({key: value for key, value in optional.items() if value})
-    metadata: dict[str, t.Any] = {"labels": {**settings["labels"], **labels(run_id)}}
+    metadata: dict[str, t.Any] = {"labels": {**settings["labels"], **labels}}
     annotations = _annotations(settings) if works else {}
     if annotations:
         metadata["annotations"] = annotations

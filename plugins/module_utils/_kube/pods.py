@@ -38,6 +38,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template 
 Object = t.Mapping[str, t.Any]
 
 CONTAINER = "worker"
+#: Whose objects these are, and the prefix of the variables.
+ROLE = "worker_pods"
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
 _ORDINAL = re.compile(r"(\d+)")
@@ -85,10 +87,10 @@ def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
     return {
         "adopt": False,
         "name": object_name(run_id),
-        "selector": selector(run_id),
+        "selector": selector(run_id, ROLE),
         "names": [],
         "objects": objects,
-        "policy": network_policy(run_id, _metadata(run_id, settings), settings["owner"]) if shielded else None,
+        "policy": network_policy(run_id, ROLE, _metadata(run_id, settings), settings["owner"]) if shielded else None,
         "needs": needs,
     }
 
@@ -111,11 +113,11 @@ def _check_creation(settings: Object) -> None:
             "an image with Python 3, OpenSSH, Open MPI and nccl-tests;"
             " or worker_pods_selector, worker_pods_names or worker_pods_mpijob to adopt pods that exist",
         )
-    check_pod_settings("worker_pods", settings, {"replicas": 1, "gpus": 0})
+    check_pod_settings(ROLE, settings, {"replicas": 1, "gpus": 0})
 
 
 def _metadata(run_id: str, settings: Object) -> dict[str, t.Any]:
-    own = {**settings["labels"], **labels(run_id)}
+    own = {**settings["labels"], **labels(run_id, ROLE)}
     return {"name": object_name(run_id), "namespace": settings["namespace"], "labels": own}
 
 
@@ -126,7 +128,7 @@ def _service(run_id: str, settings: Object) -> dict[str, t.Any]:
         # Made first and removed last, it claims the run for its owner.
         "metadata": {**_metadata(run_id, settings), "annotations": {OWNER_ANNOTATION: settings["owner"]}},
         # Names are to resolve before all pods are ready: they are for people, the run itself uses addresses.
-        "spec": {"clusterIP": "None", "selector": labels(run_id), "publishNotReadyAddresses": True},
+        "spec": {"clusterIP": "None", "selector": labels(run_id, ROLE), "publishNotReadyAddresses": True},
     }
 
 
@@ -136,8 +138,8 @@ def _stateful_set(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
         "serviceName": name,
         "replicas": settings["replicas"],
         "podManagementPolicy": "Parallel",
-        "selector": {"matchLabels": labels(run_id)},
-        "template": make_template(run_id, settings, _container(settings, init)),
+        "selector": {"matchLabels": labels(run_id, ROLE)},
+        "template": make_template(labels(run_id, ROLE), settings, _container(settings, init)),
     }
     metadata = {**_metadata(run_id, settings), "annotations": ownership(settings["owner"], spec)}
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}

@@ -168,7 +168,7 @@ class JobRuns:
     def labelled(self, run_id="t1"):
         """What carries the run's label, as ``KIND/NAME``."""
         done = self._cluster.kubectl(
-            "get", JOB_KINDS, f"--selector=gpufabric.nccl/run={run_id}", "--output=name", namespace=self.namespace
+            "get", JOB_KINDS, f"--selector=gpufabric.nccl/mpijob={run_id}", "--output=name", namespace=self.namespace
         )
         return sorted(done.stdout.split())
 

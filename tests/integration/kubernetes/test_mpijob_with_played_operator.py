@@ -278,9 +278,8 @@ def test_kept_jobs_are_removed_by_teardown_each_alone_and_by_the_command_that_is
     commands = re.findall(r"kubectl (.*--selector \S+)", played.output)
     assert run.labelled("t1")
     assert "networkpolicy.networking.k8s.io/gpufabric-t2" in run.labelled("t2")
-    role = {"name": "gpufabric.nccl.mpijob", "tasks_from": "teardown"}
-    play = {"hosts": "localhost", "gather_facts": False, "tasks": [{"ansible.builtin.include_role": role}]}
-    played = cluster_player.playbook([play], gpufabric_run_id="t1", gpufabric_namespace=run.namespace)
+    own = {"gpufabric_run_id": "t1", "gpufabric_namespace": run.namespace}
+    played = cluster_player.playbook("gpufabric.nccl.teardown", gpufabric_mpijobs=True, **own)
     assert played.returncode == 0, played.output
     run.wait_gone()
     assert run.labelled("t2")

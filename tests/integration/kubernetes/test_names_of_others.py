@@ -17,7 +17,6 @@ from pod_runs import OURS, attempts
 
 FAIL = "gpufabric.nccl.fail_with_problems"
 OWNERS = {"a": "ada@one", "b": "bob@two", "c": "cyd@three"}
-RUN_LABEL = "gpufabric.nccl/run"
 
 
 def policy(name: str) -> dict[str, t.Any]:
@@ -222,3 +221,30 @@ def test_a_manifest_is_for_its_owner_alone(submitting):
         # One that was there already, and open to all.
         manifest.chmod(0o644)
     assert json.dumps(environment) not in played.output
+
+
+@pytest.mark.slow
+def test_pods_and_a_job_of_one_run_id_do_not_meet(runs, submitting):
+    """The run of one playbook goes on while one of the other, of the same name, begins and ends."""
+    namespace = submitting.namespace
+    played = submitting.single(mpijob_keep=True, mpijob_operator_timeout=1, gpufabric_run_id="same")
+    jobs = "mpijobs,configmaps,networkpolicies"
+    before = read(submitting.cluster, namespace, jobs, "gpufabric.nccl/mpijob=same")
+    assert len(before) == 3, played.output
+    # As one of the job's: nobody acts on jobs here.
+    labels = {"app.kubernetes.io/managed-by": "gpufabric.nccl", "gpufabric.nccl/mpijob": "same"}
+    pod = {"containers": [{"name": "c", "image": submitting.cluster.image, "command": ["sleep", "infinity"]}]}
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "of-the-job", "labels": labels}, "spec": pod}
+    submitting.cluster.create(made, namespace=namespace)
+    played = runs.play(gpufabric_run_id="same")
+    assert played.returncode == 0 and runs.result()["host_count"] == 2, played.output
+    assert read(submitting.cluster, namespace, jobs, "gpufabric.nccl/mpijob=same") == before
+    assert submitting.cluster.get("pod", "of-the-job", namespace=namespace)["metadata"].get("deletionTimestamp") is None
+    # The other way round, with pods that go on.
+    played = runs.play(gpufabric_run_id="same", worker_pods_keep=True)
+    assert played.returncode == 0, played.output
+    kept = read(submitting.cluster, namespace, f"{KINDS},pods", "gpufabric.nccl/run=same")
+    played = submitting.single(mpijob_operator_timeout=1, gpufabric_run_id="same", gpufabric_take_over=True)
+    assert "operator-idle" in str(submitting.single.problems()), played.output
+    assert submitting.single.labelled("same") == ["pod/of-the-job"]
+    assert read(submitting.cluster, namespace, f"{KINDS},pods", "gpufabric.nccl/run=same") == kept

@@ -148,6 +148,10 @@ def test_adopted_pods_are_left_as_they_were(runs, pods, way):
         "mpijob": {"worker_pods_mpijob": "training"},
     }[way]
     before = {name: runs.shell(name, REMAINS) for name in names}
+    if way == "names":
+        checked = runs.play("--check", **chosen)
+        assert checked.returncode == 0, checked.output
+        assert [item for item in checked.changed() if not item.startswith("localhost")], checked.output
     played = runs.play(**chosen)
     assert played.returncode == 0, played.output
     ranks = [rank["host"] for rank in sorted(runs.result()["ranks"], key=lambda rank: rank["rank"])]

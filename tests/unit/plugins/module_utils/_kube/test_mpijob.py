@@ -92,7 +92,7 @@ def test_the_job_is_what_the_operator_takes():
     assert job["metadata"] == {
         "name": "gpufabric-n",
         "namespace": "gpu",
-        "labels": {"app.kubernetes.io/managed-by": "gpufabric.nccl", "gpufabric.nccl/run": "n"},
+        "labels": {"app.kubernetes.io/managed-by": "gpufabric.nccl", "gpufabric.nccl/mpijob": "n"},
     }
     spec = job["spec"]
     assert (spec["slotsPerWorker"], spec["sshAuthMountPath"], spec["mpiImplementation"]) == (8, "/root/.ssh", "OpenMPI")

@@ -40,14 +40,17 @@ def test_names_that_are_cut_at_the_same_place_differ():
 
 
 def test_labels_and_selector():
-    assert labels("Run_1.a") == {"app.kubernetes.io/managed-by": "gpufabric.nccl", "gpufabric.nccl/run": "Run_1.a"}
+    own = {"app.kubernetes.io/managed-by": "gpufabric.nccl"}
+    assert labels("Run_1.a", "worker_pods") == {**own, "gpufabric.nccl/run": "Run_1.a"}
+    # Nothing that one of them finds is the other's.
+    assert labels("Run_1.a", "mpijob") == {**own, "gpufabric.nccl/mpijob": "Run_1.a"}
     assert selector("a") == "app.kubernetes.io/managed-by=gpufabric.nccl,gpufabric.nccl/run=a"
 
 
 @pytest.mark.parametrize("run_id", ["", "-a", "a-", "a b", "x" * 64, "a\n"])
 def test_a_run_that_is_no_label_is_refused(run_id):
     with pytest.raises(OptionError, match="gpufabric_run_id"):
-        labels(run_id)
+        labels(run_id, "worker_pods")
 
 
 SPEC = {"replicas": 2}
@@ -105,7 +108,7 @@ def test_the_age_of_a_run_is_in_words(created, age):
 
 def labelled(**changes):
     item = found(**changes)
-    item["metadata"] = {**item["metadata"], "labels": labels("default"), "uid": "u1"}
+    item["metadata"] = {**item["metadata"], "labels": labels("default", "worker_pods"), "uid": "u1"}
     return item
 
 
@@ -118,9 +121,13 @@ def test_objects_are_new_or_those_that_were_found():
 @pytest.mark.parametrize("take_over", [False, True])
 def test_an_object_of_no_run_is_never_taken_over(take_over):
     other = labelled()
-    other["metadata"]["labels"] = {**labels("default"), "gpufabric.nccl/run": "nightly"}
-    for there in (found(), other):
-        (problem,) = objects_taken("default", "me@here", [there], [found()], take_over=take_over, setting="mpijob_name")
+    other["metadata"]["labels"] = {**labels("default", "worker_pods"), "gpufabric.nccl/run": "nightly"}
+    of_a_job = labelled()
+    of_a_job["metadata"]["labels"] = labels("default", "mpijob")
+    for there in (found(), other, of_a_job):
+        (problem,) = objects_taken(
+            "default", "me@here", [there], [labelled()], take_over=take_over, setting="mpijob_name"
+        )
         assert problem.id == "kube-name-taken"
         assert problem.cause == "StatefulSet gpufabric-default exists already, and the run default has not made it."
         assert problem.cure.startswith("Set gpufabric_run_id, or mpijob_name, to another name")
@@ -128,14 +135,14 @@ def test_an_object_of_no_run_is_never_taken_over(take_over):
 
 def test_objects_of_the_run_are_taken_by_owner_settings_and_start():
     def states(*there, wanted=None, **options):
-        problems = objects_taken("default", "me@here", there, [wanted or found()], now=NOON, **options)
+        problems = objects_taken("default", "me@here", there, [wanted or labelled()], now=NOON, **options)
         return [problem.cause for problem in problems]
 
     assert states(labelled()) == []
     assert states(labelled(owner="you@there")) == ["The run default belongs to you@there, started 3 minutes ago."]
     assert states(labelled(owner="you@there"), take_over=True) == []
     assert "other settings" in states(labelled(spec={}))[0]
-    ours, theirs = found(), labelled()
+    ours, theirs = labelled(), labelled()
     ours["metadata"] = {**ours["metadata"], "annotations": {**ownership("me@here", SPEC), "gpufabric.nccl/start": "1"}}
     theirs["metadata"]["annotations"] = {**ownership("me@here", SPEC), "gpufabric.nccl/start": "2"}
     assert states(theirs, wanted=ours) == ["The run default is being started by another play, started 3 minutes ago."]
