@@ -210,7 +210,10 @@ def test_tags_limits_and_plays_that_run_hosts_one_by_one(player, tmp_path):
     for keyword, value in (("serial", 1), ("strategy", "free")):
         play = {"hosts": "all", "gather_facts": False, keyword: value, "roles": ["gpufabric.nccl.key_exchange"]}
         played = player.playbook([play], "-i", str(inventory))
-        assert played.returncode == 2 and played.result()["msg"].startswith(f"{keyword}: {value!r} is not allowed; ")
+        # Without a strategy of its own, one host may be behind another.
+        said = [record["result"].get("msg", "") for record in played.records if record["status"] == "failed"]
+        assert played.returncode == 2 and said, played.output
+        assert all(message.startswith(f"{keyword}: {value!r} is not allowed; ") for message in said), played.output
     inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": {"gpufabric_target": "gpu-1"}}}))
     played = player.playbook("gpufabric.nccl.bare_metal", *arguments)
     assert played.returncode == 2 and "gpufabric_target: 'gpu-1' is not allowed" in played.result()["msg"]
@@ -223,3 +226,29 @@ def test_a_target_that_only_the_inventory_names(player, tmp_path):
     played = player.playbook("gpufabric.nccl.teardown", "-i", str(inventory))
     assert played.returncode == 2 and [record["status"] for record in played.records] == ["ok", "ok", "failed"]
     assert played.result()["msg"].startswith("gpufabric_target: 'gpu-1' is not allowed; allowed: to set it with -e,")
+
+
+#: Of sessions of the run's own sshd: those of Ansible are as they were.
+PROFILES = {
+    "python-module-broken": (
+        "numpy that PYTHONPATH leads to cannot be loaded",
+        "export PYTHONPATH=/opt/broken",
+        "broken by hand",
+    ),
+    "ssh-session": ("the shell's profile starts another shell", "exec tcsh", "no answer in "),
+}
+
+
+@pytest.mark.slow
+def test_profiles_that_break_what_mpirun_starts(fresh_nodes, tmp_path, faults):
+    broken = "/opt/broken/numpy"
+    fresh_nodes.shell("g2", f"mkdir -p {broken}; echo 'raise ImportError(\"broken by hand\")' >{broken}/__init__.py")
+    fresh_nodes.shell("g2", "cp -p ~/.bashrc /root/profile")
+    for identity, (what, line, evidence) in PROFILES.items():
+        profile = f"(echo 'if [ -n \"$GPUFABRIC_SSHD\" ]; then {line}; fi'; cat /root/profile) >~/.bashrc"
+        fresh_nodes.shell("g2", profile)
+        played = fresh_nodes.benchmark(tmp_path / identity, preflight_timeout=10)
+        assert played.returncode == 2, played.output
+        problems = played.result(action="gpufabric.nccl.fail_with_problems")["problems"]
+        faults.fault(what, problems, identity, "g2", "mpi_run" if "python" in identity else "mpi_preflight", "a worker")
+        assert evidence in problems[0]["evidence"] and "exit status" not in problems[0]["cause"], problems

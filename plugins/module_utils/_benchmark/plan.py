@@ -85,8 +85,9 @@ _NODE = {
 _BOOTSTRAP = (
     "import os,socket,sys;"
     "sys.excepthook=lambda t,e,b:("
-    'print(f"gpufabric-cpu: {socket.gethostname()}: {str(e) or t.__name__}"'
-    '+("; install python3-mpi4py and python3-numpy" if issubclass(t,ImportError) else ""),file=sys.stderr,flush=True),'
+    "(r:=(str(e).strip() or t.__name__).splitlines()[-1]),"
+    'print(f"gpufabric-cpu: {socket.gethostname()}: "+(f"mpi4py cannot be imported: {r}; for {sys.executable} install '
+    'python3-mpi4py and python3-numpy" if issubclass(t,ImportError) else r),file=sys.stderr,flush=True),'
     "os._exit(1));"
     "from mpi4py import MPI;"
     "c=MPI.COMM_WORLD;"

@@ -478,8 +478,24 @@ ENTRIES = (
         "Install the module for the interpreter that runs the program, on all hosts. For the cpu backend: apt-get"
         " install python3-mpi4py python3-numpy (Debian, Ubuntu), dnf install python3-mpi4py-openmpi python3-numpy"
         " (RHEL and its kin). Or set ansible_python_interpreter to an interpreter that has it.",
-        signature("No module named", r"gpufabric-cpu: (?P<host>\S+): No module named '?(?P<module>[\w.]+)"),
+        signature(
+            "No module named",
+            r"gpufabric-cpu: (?P<host>\S+): \w+ cannot be imported: No module named '?(?P<module>[\w.]+)'?; for (?P<python>\S+) install",
+        ),
         signature("No module named", r"(?:Error|python\S*): No module named '?(?P<module>[\w.]+)"),
+        follows=("python-home",),
+    ),
+    entry(
+        "python-module-broken",
+        "[{python}|Python] finds the module [{module}|that the program needs], and cannot load it[: {reason}].",
+        "Import it by hand on the host. PYTHONPATH may lead to a copy for another Python; take it out of ~/.bashrc, /etc/environment and"
+        " the modules that are loaded. If a library is missing, forward an LD_LIBRARY_PATH that names its directory (gpufabric_forward_env)."
+        " Otherwise install the module again.",
+        signature(
+            "cannot be imported",
+            r"gpufabric-cpu: (?P<host>\S+): (?P<module>\w+) cannot be imported: (?!No module named '?(?P=module)'?;)(?P<reason>.+?);"
+            r" for (?P<python>\S+) install",
+        ),
         follows=("python-home",),
     ),
     entry(

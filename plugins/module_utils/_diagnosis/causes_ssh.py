@@ -352,7 +352,8 @@ ENTRIES = (
     entry(
         "ssh-session",
         "The login worked, but the session gave no answer[: it ended with exit status {status}].",
-        "Log in by hand: the shell's profile may end the session, or a limit (processes, memory) may be reached.",
+        "Log in by hand. The shell's profile (~/.bashrc, ~/.profile) may end the session, or start another shell, which waits for input;"
+        " or a limit (processes, memory) may be reached.",
         found_by="mpi_preflight, ssh_probe",
     ),
     entry(

@@ -245,8 +245,11 @@ class Session:
             self._process.kill()
             return False, None
 
-    def close(self) -> tuple[int, str]:
-        """End the session; return ssh's exit status and what ssh and the peer's shell printed instead of an answer."""
+    def close(self) -> tuple[int | None, str]:
+        """End the session; return ssh's exit status and what ssh and the peer's shell printed instead of an answer.
+
+        The status is None if ssh had to be ended.
+        """
         self._stdin.close()
         try:
             status = self._process.wait(_CLOSING)
@@ -257,7 +260,7 @@ class Session:
             pass
         self._stdout.close()
         self._stderr.close()
-        return status, f"{self._errors.decode(errors='replace')}{self._other_output}".strip()
+        return status if status >= 0 else None, f"{self._errors.decode(errors='replace')}{self._other_output}".strip()
 
     def _take(self, data: bytes) -> None:
         """Take what has come from the peer; nothing: its end."""

@@ -27,8 +27,8 @@ import typing as t
 
 try:
     import numpy as np
-except ImportError:  # load_mpi() says what to install; the options and the text need no numpy
-    np = None
+except ImportError as error:  # load_mpi() says what to install; the options and the text need no numpy
+    np, NUMPY_ERROR = None, error
 
 PROGRAM = "gpufabric-cpu"
 VERSION = "0.1.0"
@@ -562,7 +562,7 @@ def open_new(path: str) -> t.TextIO | None:
 def load_mpi() -> t.Any:
     """mpi4py's MPI, initialised; ends this process with one line where it cannot be had."""
     if np is None:
-        reason = "numpy cannot be imported"
+        reason = _not_imported("numpy", NUMPY_ERROR)
     else:
         try:
             from mpi4py import MPI
@@ -576,9 +576,14 @@ def load_mpi() -> t.Any:
                 f" ({_mpi_version(MPI)})"
             )
         except (ImportError, RuntimeError) as error:
-            reason = f"mpi4py cannot be imported: {str(error).strip().splitlines()[0]}"
+            reason = _not_imported("mpi4py", error)
     print(f"{PROGRAM}: {host_name()}: {reason}; for {sys.executable} {PACKAGES}", file=sys.stderr, flush=True)
     os._exit(INTERNAL_ERROR)  # not sys.exit(): MPI_Finalize would wait for ranks that wait for this one
+
+
+def _not_imported(module: str, error: Exception) -> str:
+    # numpy gives advice before it says what went wrong.
+    return f"{module} cannot be imported: {(str(error).strip() or type(error).__name__).splitlines()[-1]}"
 
 
 def _mpi_version(mpi: t.Any) -> str:

@@ -133,7 +133,7 @@ def test_a_session_that_hangs_is_given_up():
     assert probe.wait(60)
     assert probe.read(0.5) == (False, None)
     status, words = probe.close()
-    assert status == -9 and words.startswith("welcome\nno answer in ")
+    assert status is None and words.startswith("welcome\nno answer in ")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_session_that_prints_without_end_is_given_up(program):
     status, words = probe.close()
     _now, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert status in (-9, 1) and len(words) < 100000 and peak < 20e6
+    assert status in (None, 1) and len(words) < 100000 and peak < 20e6
 
 
 def test_the_time_is_up_also_while_a_session_prints():
