@@ -81,8 +81,8 @@ def hostfile(*names, launcher="launcher", **variables):
 
 
 def module(launcher="launcher", **options):
-    """The module itself, which knows nothing of the cluster."""
-    return {HOSTFILE: {"run_id": "dns", "timeout": 20, **options}, "delegate_to": launcher}
+    """The module itself, which knows nothing of the cluster. All names that it is given come: a busy name server may take long."""
+    return {HOSTFILE: {"run_id": "dns", "timeout": 180, **options}, "delegate_to": launcher}
 
 
 def results(played, action):
