@@ -77,21 +77,30 @@ class Logged:
     wants_sockets: bool
 
     def added_to(self, document: ResultDocument) -> ResultDocument:
-        """A document with the transport, the software, and what is wrong with them."""
+        """A document with the transport, the software, and what is wrong with them.
+
+        The document stays whatever the hosts answered: no answer about the log may cost the results.
+        """
+        try:
+            return self._added_to(document)
+        except Exception as error:
+            return add_problems(document, [_unread(list(self.unread), _reason(error))])
+
+    def _added_to(self, document: ResultDocument) -> ResultDocument:
         if not self.facts:
-            return document
+            return add_problems(document, self._unread_problems()) if self.unread else document
         document = with_log(document, self.facts)
         transport = document["transport"]
         if transport:
             transport["log"] = {"files": self.files, "bytes": self.bytes, "seconds": self.seconds}
         return add_problems(document, self._problems(document))
 
+    def _unread_problems(self) -> list[Problem]:
+        hosts = list(self.unread)
+        return [_unread(hosts, self.unread[hosts[0]].rstrip("."))] if hosts else []
+
     def _problems(self, document: ResultDocument) -> t.Iterator[Problem]:
-        if self.unread:
-            hosts = list(self.unread)
-            reason = self.unread[hosts[0]].rstrip(".")
-            host = hosts[0] if len(hosts) == 1 else None
-            yield RESULT_CATALOGUE.problem("nccl-log-unread", host, reason, hosts=listing(hosts))
+        yield from self._unread_problems()
         transport = document["transport"]
         if not transport or self.wants_sockets or not transport["connections"].get("NET"):
             return
@@ -102,6 +111,21 @@ class Logged:
             host = hosts[0] if len(hosts) == 1 else None
             evidence = f"active on {hosts[0]}: {ports}"
             yield RESULT_CATALOGUE.problem("nccl-socket-fallback", host, evidence, hosts=listing(hosts))
+
+
+def _unread(hosts: t.Sequence[str], reason: str) -> Problem:
+    """``hosts``: those whose logs could not be read; empty if nobody knows."""
+    host = hosts[0] if len(hosts) == 1 else None
+    return RESULT_CATALOGUE.problem("nccl-log-unread", host, reason, hosts=listing(hosts) if hosts else None)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
+
+
+def unread_logs(hosts: t.Iterable[str], error: Exception) -> Logged:
+    """What there is of the logs if the pass over these hosts failed itself."""
+    return Logged({}, [], {}, dict.fromkeys(hosts, _reason(error)), 0, 0, 0.0, False)
 
 
 def copied(told: ResultDocument, document: ResultDocument) -> ResultDocument:

@@ -30,6 +30,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.nccl_logs impo
     chooses_sockets,
     collect_logs,
     copied,
+    unread_logs,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import (
     Job,
@@ -321,9 +322,13 @@ class _Runner:
         if not job.log:
             return None
         own = any(self._launcher.is_host(host) for host in self._hosts)
-        return collect_logs(
-            job.log, own, self._plan.reach, self._plan.collecting, os.environ, chooses_sockets(job.environment)
-        )
+        try:
+            return collect_logs(
+                job.log, own, self._plan.reach, self._plan.collecting, os.environ, chooses_sockets(job.environment)
+            )
+        except Exception as error:
+            # The point has run: its results stay.
+            return unread_logs(self._hosts, error)
 
     def _with_log(self, job: Job, results: list[ResultDocument], logged: Logged | None) -> list[ResultDocument]:
         """The results with what NCCL logged of this launch, or of an earlier one that was launched alike."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import stat
 import sys
 import typing as t
@@ -31,6 +32,11 @@ _MOST_FILES = 4096
 #: Hosts that the logs of one machine may name, and characters of a value.
 _MOST_NAMES = 64
 _LONGEST = 300
+#: All that a name or a value of the log has. Line breaks and markup would get into reports.
+_WORD = re.compile(rf"[\w .:/+@()-]{{0,{_LONGEST}}}\Z", re.ASCII)
+_CHANNELS = re.compile(r"[0-9]{1,5}\Z")
+#: Every reader of JSON takes smaller ones as they are.
+_TOO_MANY = 1 << 53
 
 
 class Answer(t.TypedDict):
@@ -78,14 +84,14 @@ def active_ports(root: str = "/") -> list[str]:
         if active:
             parts = path.split(os.sep)
             found.append(f"{parts[-4]}:{parts[-2]}")
-    return found[:MOST_VALUES]
+    return [port for port in found if _is_word(port)][:MOST_VALUES]
 
 
 def parse_answer(text: str) -> Answer | None:
     """What ``main`` printed on a host; None where it is something else."""
     line = next((line for line in text.splitlines() if line.startswith(MARK)), "")
     try:
-        value = json.loads(line[len(MARK) :])
+        value = json.loads(line[len(MARK) :], parse_int=_parsed_count)
         return value if _is_answer(value) else None
     except (ValueError, RecursionError):
         return None
@@ -115,21 +121,29 @@ def _is_host(name: t.Any, host: t.Any) -> bool:
         and isinstance(host, dict)
         and len(host) <= _MOST_NAMES
         and all(
-            isinstance(values, dict)
+            _is_word(fact)
+            and isinstance(values, dict)
             and len(values) <= MOST_VALUES
             and all(_is_word(word) and _is_count(count) and count > 0 for word, count in values.items())
-            for values in host.values()
+            for fact, values in host.items()
         )
-        and all(value.isdigit() for value in host.get("channels", ()))
+        and all(_CHANNELS.match(value) for value in host.get("channels", ()))
     )
 
 
 def _is_count(value: t.Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_MANY
+
+
+def _parsed_count(digits: str) -> int:
+    """A whole number of an answer. Of a million digits it would take hours on an old Python."""
+    if len(digits) > len(str(_TOO_MANY)):
+        raise ValueError("the number is too long")
+    return int(digits)
 
 
 def _is_word(value: t.Any) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST
+    return isinstance(value, str) and _WORD.match(value) is not None
 
 
 def main(parameters: t.Mapping[str, t.Any]) -> None:

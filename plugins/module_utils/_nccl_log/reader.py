@@ -54,12 +54,15 @@ _TARGET = re.compile(
 )
 # " [0]mlx5_0:1/IB", of 2.30 with rail and plane " [0]mlx5_0:1:2:0/IB", of 2.20 to 2.23 merged " [0]={[0] mlx5_0:1/IB, [1] mlx5_1:1/IB}".
 _PORT = re.compile(r"([A-Za-z][\w.-]{0,62}):(\d{1,3})(?::\d{0,5}){0,2}/(IB|RoCE)(?![\w.-])", re.ASCII)
-_LISTED = re.compile(r" \[(\d{1,5})\](?:=\{([^}]{0,2000})\}|([^\s={}]{1,120}))")
+_LISTED = re.compile(r" \[(\d{1,5})\](?:=\{([^{}]{0,2000})\}|([^\s={}]{1,120}))")
 _VIRTUAL = re.compile(r"Made virtual device \[(\d{1,5})\] name=([\w.+:-]{1,250}) ", re.ASCII)
 _INTERFACE = re.compile(r"\[(\d{1,5})\]([A-Za-z][\w.@-]{0,30}):", re.ASCII)
-_BOOTSTRAP = re.compile(r"Using (?:\[0\])?([A-Za-z][\w.@-]{0,30}):\S+<\d+>", re.ASCII)
+_OUT_OF_BAND = re.compile(r"\s*([A-Za-z][\w.@-]{0,30})(?::|\Z)", re.ASCII)
+_BOOTSTRAP = re.compile(r"Using (?:\[0\])?([A-Za-z][\w.@-]{0,30}):\S{1,100}<\d{1,9}>", re.ASCII)
+# Every repetition has a bound: the line may be long, and hold nothing but its beginning.
 _VERSION = re.compile(
-    r"\b([NR])CCL version *:? *(\d{1,3}(?:\.\d{1,3}){1,3})([\w.]*)(?:\+cuda(\d{1,3}\.\d{1,3})|\+hip(\d[\w.]{0,20})|[-+]\S*)?(?=\s|\Z)",
+    r"\b([NR])CCL version {0,4}:? {0,4}(\d{1,3}(?:\.\d{1,3}){1,3})([\w.]{0,60})"
+    r"(?:\+cuda(\d{1,3}\.\d{1,3})|\+hip(\d[\w.]{0,20})|[-+]\S{0,60})?(?=\s|\Z)",
     re.ASCII,
 )
 _PLUGIN_VERSION = re.compile(r"NET/OFI Initializing (aws-ofi-nccl \d[\w.+-]{0,40})\s*\Z", re.ASCII)
@@ -204,7 +207,9 @@ class LogReader:
                         devices.layers[f"{name}:{port}"] = layer
                         self._tally(process[0], "listed_layer", layer)
             if oob:
-                self._tally(process[0], "bootstrap", oob.partition(":")[0][:31])
+                interface = _OUT_OF_BAND.match(oob[:200])
+                if interface:
+                    self._tally(process[0], "bootstrap", interface.group(1))
         elif "GPU Direct RDMA Disabled for HCA" in text:
             self._tally(process[0], "gdr_device", "no")
         elif "GPU Direct RDMA Enabled for HCA" in text:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import collections
+import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
@@ -258,4 +259,5 @@ def _word(value: t.Any) -> str:
 def _by_number(port: str) -> list[t.Any]:
     """mlx5_2 before mlx5_10."""
     words = port.replace(":", "_").replace("/", "_").split("_")
-    return [(not word.isdigit(), int(word) if word.isdigit() else 0, word) for word in words]
+    numbers = [int(word) if re.match(r"[0-9]{1,9}\Z", word) else None for word in words]
+    return [(number is None, number or 0, word) for number, word in zip(numbers, words)]

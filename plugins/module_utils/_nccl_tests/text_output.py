@@ -91,7 +91,7 @@ _MARKS = {
 ORDER = {kind: index for index, kind in enumerate([*LINES, "row"])}
 TABLE = ORDER["header"]
 
-_LIBRARY = re.compile(r"\b[NR]CCL version *:? *(\d\S{0,60})")
+_LIBRARY = re.compile(r"\b[NR]CCL version {0,4}:? {0,4}(\d\S{0,60})")
 _RCCL_TESTS = re.compile(r"rccl-tests: Version (\S+)")
 _JSON_OUTPUT = re.compile(r"# Writing JSON output to (.+)")
 _BITWISE = re.compile(r"Bitwise mismatches *: *(\d{1,19}) +(?:OK|FAILED)")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 
 import pytest
@@ -18,6 +19,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import telling_lines
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import parse_look, parse_part
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import Marks, without_marks
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log import collect
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.reader import LogReader
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary import software_of, transport_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import parse_gpu_names, parse_mpirun_version
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.sessions import parse_ssh_config
@@ -30,7 +34,9 @@ LIMIT = 30
 #: What makes the readers expect more, and what may then follow without end.
 BEGINNINGS = (
     "", '{"results": [', "#  Rank  0 ", "NCCL version ", " 8 2 float sum -1 ", "gpufabric-rank 0 ", "gpufabric-mpijob: worker ",
-    "HTTP response body: {", 'User "', "[host:1:2] ", "ssh: ",
+    "HTTP response body: {", 'User "', "[host:1:2] ", "ssh: ", "NCCL version", "RCCL version:",
+    "g1:1:2 [0] NCCL INFO NCCL version", "g1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] via NET/",
+    "g1:1:2 [0] NCCL INFO NET/IB : Using [0]={", "g1:1:2 [0] NCCL INFO Using network ", "g1:1:2 [0] NCCL INFO Bootstrap : Using a:",
 )  # fmt: skip
 REPEATED = ("a", " ", "0", "1.", "0 ", "a.", "-", "[", "{", '"', "\\", "x: ", "\n", "\n#", "\n8 ")
 
@@ -41,8 +47,30 @@ def _marks(text):
         marks.feed(text[begin : begin + (1 << 16)].encode())
 
 
+def _log(text):
+    """The readers of NCCL's log: of lines, and of blocks of one process."""
+    reader = LogReader()
+    reader.feed(text.splitlines())
+    line = text.splitlines()[0] if text else ""
+    reader.feed([f"g1:1:2 [0] NCCL INFO {line}"])
+    reader.feed_block(f"g1:1:2 [0] NCCL INFO {line}\n".encode())
+    transport_of(reader.facts)
+    software_of(reader.facts)
+
+
+def _answer(text):
+    word = text[:300]
+    collect.parse_answer(f"{collect.MARK}{text}")
+    answer = {"facts": {"g1": {"used": {word: 1}, "way": {"NET": 1}}}, "complaints": [], "files": 1, "bytes": 1}
+    found = collect.parse_answer(f"{collect.MARK}{json.dumps({**answer, 'rdma': [word]})}")
+    if found is not None:
+        transport_of(found["facts"])
+
+
 READERS = {
     "parse_results": lambda text: parse_results(text.splitlines(keepends=True)),
+    "nccl_log": _log,
+    "nccl_log_answer": _answer,
     "diagnose": lambda text: diagnose([Source("launcher", text.splitlines())], 1),
     "telling_lines": telling_lines,
     "marks": _marks,

@@ -88,6 +88,17 @@ def test_hosts_that_do_not_answer_are_a_warning():
     assert (problem["id"], problem["severity"], problem["host"]) == ("nccl-log-unread", "warning", "g3")
 
 
+def test_a_log_that_nobody_could_read_is_a_warning():
+    (problem,) = added(logged(facts={}, unread={"g1": "No route to host."}))["problems"]
+    assert (problem["id"], problem["host"], problem["evidence"]) == ("nccl-log-unread", "g1", "No route to host")
+
+
+def test_an_answer_that_cannot_be_summarised_costs_no_result():
+    (problem,) = added(logged(facts={"g1": {"channels": {"many": 1}}}))["problems"]
+    assert (problem["id"], problem["severity"], problem["host"]) == ("nccl-log-unread", "warning", None)
+    assert problem["evidence"].startswith("ValueError: ") and "some hosts" in problem["cause"]
+
+
 def test_one_pass_over_all_hosts(tmp_path):
     (tmp_path / "ssh.py").write_text(SSH)
     directory = tmp_path / "logs"

@@ -333,6 +333,21 @@ def test_points_that_are_launched_alike_have_one_log(run, tmp_path):
         assert document["transport"]["network"] == "AWS Libfabric" and document["transport"]["log"]["files"] == 1
 
 
+def test_a_pass_over_the_logs_that_fails_costs_no_result(run, tmp_path, monkeypatch):
+    def fail(*_arguments):
+        raise ValueError("no number")
+
+    # The runner is a child of this process.
+    monkeypatch.setattr(runner, "collect_logs", fail)
+    begin(run, logging_plan(run, LOGGED, log=tmp_path / "log"))
+    Follower(run).until_over()
+    (point,) = run.result()["points"]
+    (document,) = point["results"]
+    assert point["status"] == "finished"
+    (problem,) = document["problems"]
+    assert (problem["id"], problem["evidence"]) == ("nccl-log-unread", "ValueError: no number")
+
+
 def test_the_log_counts_as_output(run, tmp_path):
     program = "import os, time; open(os.environ['NCCL_DEBUG_FILE'], 'w').write('x' * 1000); time.sleep(600)"
     begin(run, logging_plan(run, program, log=tmp_path / "log", output=900))

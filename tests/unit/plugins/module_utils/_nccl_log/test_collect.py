@@ -86,6 +86,18 @@ def test_it_runs_without_the_collection(logs):
         {"rdma": ["mlx5_0:1"] * 500},
         {"facts": {"g1": {"network": {"IB": "1"}}}},
         {"facts": {"g1": {"channels": {"many": 1}}}},
+        {"facts": {"g1": {"channels": {"\u00b2": 1}}}},
+        {"facts": {"g1": {"channels": {"123456": 1}}}},
+        {"facts": {"g1": {"way": {"NET": 1 << 53}}}},
+        {"facts": {"g1": {"way": {"NET": int("9" * 4300)}}}},
+        {"facts": {"g1": {"carrier": {"IB\n<testcase>": 1}}}},
+        {"facts": {"g1": {"carrier": {"IB\n": 1}}}},
+        {"facts": {"g1": {"carrier": {"[IB](x)": 1}}}},
+        {"facts": {"g1": {"used": {"mlx5_\u00b2:1": 1}}}},
+        {"facts": {"g1\u2028": {}}},
+        {"facts": {"g1": {"way\n": {"NET": 1}}}},
+        {"files": 1 << 53},
+        {"rdma": ["mlx5_0\n:1"]},
         {"facts": {"g1": {"network": {"x" * 500: 1}}}},
         {"facts": {f"g{number}": {} for number in range(100)}},
         {"complaints": None},
@@ -98,6 +110,22 @@ def test_it_runs_without_the_collection(logs):
 def test_answers_that_are_none(changes):
     assert collect.parse_answer(f"{collect.MARK}{json.dumps(ANSWER)}\n") == ANSWER
     assert collect.parse_answer(f"{collect.MARK}{json.dumps({**ANSWER, **changes})}\n") is None
+
+
+def test_values_that_logs_have_are_taken():
+    words = (
+        "AWS Libfabric",
+        "IBext_v8",
+        "aws-ofi-nccl 1.9.1-aws",
+        "2.18.3",
+        "12.2",
+        "bond0.5@eth0",
+        "AWS Libfabric/3",
+        "mlx5_0:1",
+    )
+    facts = {"": {"nccl": dict.fromkeys(words, 1)}, "g1.example": {"channels": {"16": (1 << 53) - 1}}}
+    found = collect.parse_answer(f"{collect.MARK}{json.dumps({**ANSWER, 'facts': facts, 'rdma': ['mlx5_0:1']})}")
+    assert found is not None and found["facts"] == facts
 
 
 @pytest.mark.parametrize("text", ["", "hello", collect.MARK, f"{collect.MARK}null", f"{collect.MARK}{'[' * 100000}"])

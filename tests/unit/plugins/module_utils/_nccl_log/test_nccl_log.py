@@ -432,3 +432,15 @@ def test_no_other_log_proves_anything():
     for path in CORPUS.glob("nccl/*"):
         transport = transport_of(read_log(str(path)).facts)
         assert path.name[:3] in REAL or transport is None, path.name
+
+
+@pytest.mark.parametrize("words", [["mlx5_\u00b2"], ["mlx5_" + "9" * 5000], ["mlx5_10:1", "mlx5_2:1"]])
+def test_ports_with_any_names_have_an_order(words):
+    fleet = {"g1": {"way": {"NET": 1}, "used": dict.fromkeys(words, 1)}}
+    assert transport_of(fleet)["nics"] == {"g1": words[::-1]}
+
+
+def test_an_interface_that_is_no_name_is_not_kept():
+    reader = LogReader()
+    reader.feed(["g1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB <b>:10.0.0.1<0>"])
+    assert reader.facts == {"g1": {"listed_layer": {"IB": 1}}}
