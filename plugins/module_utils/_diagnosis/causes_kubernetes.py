@@ -47,7 +47,7 @@ ENTRIES = (
         ),
         signature(
             "unable to return a response in the time allotted",
-            r"(?P<reason>[^:]* unable to return a response in the time allotted)",
+            r"(?:^|:)(?P<reason>[^:]* unable to return a response in the time allotted)",
         ),
         signature("etcdserver: ", r"(?P<reason>etcdserver: (?:leader changed|request timed out|no leader)[^\"]*)"),
     ),
@@ -138,7 +138,8 @@ ENTRIES = (
         " node.",
         signature("The node was low on resource", r"(?P<reason>The node was low on resource: [\w-]+)"),
         signature(
-            "ephemeral local storage usage exceeds", r"(?P<reason>\S+ ephemeral local storage usage exceeds .+?)\.?\s*$"
+            "ephemeral local storage usage exceeds",
+            r"(?<!\S)(?P<reason>\S+ ephemeral local storage usage exceeds .+?)\.?\s*$",
         ),
         signature("TaintManagerEviction"),
         precedence=CAUSE - 15,
@@ -203,7 +204,7 @@ ENTRIES = (
         "No node takes the pod[: {reason}].",
         "Free or add what is short, or correct what excludes nodes: [{settings}|worker_pods_resources,"
         " worker_pods_node_selector, worker_pods_affinity, worker_pods_tolerations]; see kubectl describe nodes.",
-        signature("nodes are available", r"(?P<reason>\d+/\d+ nodes are available: .+?)\.?\s*$"),
+        signature("nodes are available", r"(?<!\d)(?P<reason>\d+/\d+ nodes are available: .+?)\.?\s*$"),
         found_by=_BY_PODS,
     ),
     entry(

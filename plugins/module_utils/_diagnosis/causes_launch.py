@@ -25,7 +25,9 @@ _FIREWALL = (
 _A_RANK = r"process(?:es)? returned a non-zero exit code"
 #: What mpirun says of the rank that ended first, where a program handed on that another was ended by a signal.
 _EXITED = r"Process name: +\[\S+,(?P<rank>\d+)\] +Exit code: +(?:%s)\b"
-_DAEMON = r"(?:\S*/)?(?P<daemon>orted|prted)"
+#: Where a search may begin anywhere, what stands before the name is left out: it would be tried at every place of a line.
+_DAEMON_NAME = r"(?P<daemon>orted|prted)"
+_DAEMON = rf"(?:\S*/)?{_DAEMON_NAME}"
 
 ENTRIES = (
     entry(
@@ -78,7 +80,7 @@ ENTRIES = (
         signature("detected multiple instances of an MCA param"),
         signature("MCA parameter has been listed multiple times"),
         signature("MCA parameter was listed more than once"),
-        signature("attempted to pass environment variables to Open MPI", r".* with both the \"-x\" method", lines=2),
+        signature("attempted to pass environment variables to Open MPI", r" with both the \"-x\" method", lines=2),
         signature("can only take a single negation operator"),
     ),
     entry(
@@ -117,8 +119,8 @@ ENTRIES = (
         "A node has room for fewer ranks than the settings put on it[: {ranks}].",
         "Set the number of ranks on a node (nccl_benchmark_ranks_per_node) to at most the slots that the hostfile"
         " gives it.",
-        signature("requested a conflicting number of processes", r".*number of procs: +(?P<ranks>\d+)", lines=6),
-        signature("more processes than the ppr for", r".*Number of procs: +(?P<ranks>\d+)", lines=6),
+        signature("requested a conflicting number of processes", r"number of procs: +(?P<ranks>\d+)", lines=6),
+        signature("more processes than the ppr for", r"Number of procs: +(?P<ranks>\d+)", lines=6),
         signature("resulted in too many processes", r"Node: +(?P<host>\S+) +Num procs: +(?P<ranks>\d+)", lines=7),
         statuses=(1,),
     ),
@@ -147,12 +149,12 @@ ENTRIES = (
         "daemon-missing",
         "The host has no [{daemon}|daemon of mpirun][ in {prefix}/bin].",
         _SAME_MPI,
-        signature("not found", rf"\w*sh: (?:line )?(?:\d+: )?{_DAEMON}: (?i:command )?not found"),
+        signature("not found", rf"sh: (?:line )?(?:\d+: )?{_DAEMON}: (?i:command )?not found"),
         signature("not found:", rf"command not found: {_DAEMON}"),
         signature("Command not found", rf"^{_DAEMON}: Command not found"),
         signature(
             "No such file or directory",
-            rf"(?:\w*sh|env): (?:line )?(?:\d+: )?\W?{_DAEMON}\W?: (?:cannot execute: )?No such file",
+            rf"(?:sh|env): (?:line )?(?:\d+: )?\W?{_DAEMON}\W?: (?:cannot execute: )?No such file",
         ),
         signature("was not able to find the executable", r"find the executable \"(?P<daemon>orted|prted)\"", lines=2),
         statuses=(127, 255),
@@ -167,7 +169,7 @@ ENTRIES = (
         "daemon-not-executable",
         "The user may not execute [{daemon}|mpirun's daemon].",
         "Set its mode (chmod +x), and check that the file system is not mounted with noexec.",
-        signature("Permission denied", rf"\w*sh: (?:line )?(?:\d+: )?{_DAEMON}: Permission denied"),
+        signature("Permission denied", rf"sh: (?:line )?(?:\d+: )?{_DAEMON}: Permission denied"),
         statuses=(126, 255),
     ),
     entry(
@@ -177,7 +179,7 @@ ENTRIES = (
         " Open MPI's own libraries, set gpufabric_mpi_prefix.",
         signature(
             "error while loading shared libraries",
-            rf"{_DAEMON}: error while loading shared libraries: (?P<libraries>\S+?): cannot open",
+            rf"{_DAEMON_NAME}: error while loading shared libraries: (?P<libraries>\S+?): cannot open",
         ),
         statuses=(127, 255),
     ),
@@ -185,8 +187,8 @@ ENTRIES = (
         "daemon-library-wrong",
         "[{daemon}|mpirun's daemon] was built for other versions of its libraries[: {reason}].",
         _SAME_MPI,
-        signature("symbol lookup error", rf"{_DAEMON}: symbol lookup error: (?P<reason>.+)"),
-        signature("not found (required by", rf"{_DAEMON}: \S+: (?P<reason>version .+ not found)"),
+        signature("symbol lookup error", rf"{_DAEMON_NAME}: symbol lookup error: (?P<reason>.+)"),
+        signature("not found (required by", rf"{_DAEMON_NAME}: \S+: (?P<reason>version .+ not found)"),
         statuses=(127, 255),
     ),
     entry(
@@ -261,7 +263,7 @@ ENTRIES = (
         "control-interface-missing",
         "The host has no address on [{interface}|the control interface][; it has {others}].",
         "Correct gpufabric_control_interface, or set gpufabric_control_subnet if the names differ between hosts.",
-        signature("None of the TCP networks specified to be included", r".*Value given: +(?P<interface>\S+)", lines=5),
+        signature("None of the TCP networks specified to be included", r"Value given: +(?P<interface>\S+)", lines=5),
         signature("No network interfaces were found for out-of-band"),
         signature("networks to be excluded for TCP out-of-band"),
         statuses=(213,),
@@ -295,7 +297,7 @@ ENTRIES = (
             r"Local host: +(?P<host>\S+) +Value: +(?P<value>\S+) +Message: +Invalid specification",
             lines=8,
         ),
-        signature("malformed IPv4 address or netmask", r".*Value provided: +(?P<value>\S+)", lines=5),
+        signature("malformed IPv4 address or netmask", r"Value provided: +(?P<value>\S+)", lines=5),
         shared=True,
     ),
     entry(
@@ -549,7 +551,7 @@ ENTRIES = (
             r"^\[(?P<host>[^:\]]+):\d+\] \*\*\* Process received signal .*?Signal: [^(]+\((?P<signal>4|6|8|11)\)",
             lines=3,
         ),
-        signature("Caught signal", r"\[(?P<host>[^:\]\s]+):\d+[^\]]*\] Caught signal (?P<signal>4|6|8|11)\b"),
+        signature("Caught signal", r"\[(?P<host>[^:\[\]\s]+):\d+[^\[\]]*\] Caught signal (?P<signal>4|6|8|11)\b"),
         signature("Segmentation fault", r"srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)\S*: Segmentation fault"),
         signature("terminated normally, but", _A_RANK, lines=2, status=139),
         signature("terminated normally, but", _A_RANK, lines=2, status=134),
@@ -571,7 +573,7 @@ ENTRIES = (
             r"^\[(?P<host>[^:\]]+):\d+\] \*\*\* Process received signal .*?Signal: [^(]+\(7\)",
             lines=3,
         ),
-        signature("Caught signal", r"\[(?P<host>[^:\]\s]+):\d+[^\]]*\] Caught signal 7\b"),
+        signature("Caught signal", r"\[(?P<host>[^:\[\]\s]+):\d+[^\[\]]*\] Caught signal 7\b"),
         signature("terminated normally, but", _A_RANK, lines=2, status=135),
         signature("exited with non-zero status", _EXITED % "135", lines=5),
         precedence=EFFECT,

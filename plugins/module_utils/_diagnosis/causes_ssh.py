@@ -406,7 +406,10 @@ ENTRIES = (
         "sshd-run-directory-owner",
         "sshd does not trust its directory[ {path}].",
         "Give it to root, and let no other user write to it: chown root [{path}|/run/sshd]; chmod 0755.",
-        signature("must be owned by root and not group", r"(?P<path>/\S+) must be owned by root and not group"),
+        signature(
+            "must be owned by root and not group",
+            r"(?<![^\s\"'])(?P<path>/[^\s\"']+) must be owned by root and not group",
+        ),
         statuses=(255,),
     ),
     entry(

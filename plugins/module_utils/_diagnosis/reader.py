@@ -37,6 +37,11 @@ COMPLAINT = "NCCL WARN "
 
 #: Characters of a line that are read; binary output may be one endless line.
 _LONGEST = 4096
+#: The same of the lines of a window together; the frames that mpirun prints have some hundred.
+_LONGEST_WINDOW = 8192
+#: If a signature was not in so many texts longer than _USUAL, only the beginnings of such texts are searched for it: no pattern may
+#: cost minutes in a log that somebody fills with lines for it.
+_MOST_LONG, _USUAL = 200, 2048
 _MOST_FINDINGS = 10_000
 MOST_EVIDENCE = 3
 #: Complaints that are kept though nothing is known of them.
@@ -138,6 +143,7 @@ class Reader:
         self._names = facts.names
         self._ranks = dict(facts.ranks)
         self._first: int | None = None
+        self._in_vain: collections.Counter[Signature] = collections.Counter()
         self._counts: collections.Counter[tuple[str, str | None, int | None]] = collections.Counter()
 
     def host_of(self, finding: Finding) -> str | None:
@@ -223,8 +229,12 @@ class Reader:
 
     def _close(self, window: _Window) -> bool:
         """Keep what a window shows; return whether its signature is in it."""
-        match = window.signature.pattern.search(" ".join(window.texts))
+        text = " ".join(window.texts)[:_LONGEST_WINDOW]
+        if len(text) > _USUAL and self._in_vain[window.signature] >= _MOST_LONG:
+            text = text[:_USUAL]
+        match = window.signature.pattern.search(text)
         if match is None:
+            self._in_vain[window.signature] += len(text) > _USUAL
             return False
         facts = {name: value.strip() for name, value in match.groupdict().items() if value}
         named = facts.pop("host", None)
