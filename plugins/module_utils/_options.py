@@ -121,7 +121,7 @@ def _items(text: str) -> list[str]:
 def _json(name: str, text: str) -> t.Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(name, text, f"text that is JSON if it begins like it ({error})") from None
 
 

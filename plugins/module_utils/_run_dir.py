@@ -140,7 +140,8 @@ class RunDir:
         Raises NodeError if the directory is not safely this user's own: another user may have written the mark.
         """
         self._check_owner()
-        with contextlib.suppress(ValueError, NodeError):
+        # RecursionError: JSON that is nested deeply, which no run wrote.
+        with contextlib.suppress(ValueError, RecursionError, NodeError):
             mark = json.loads(read_text(self.mark) or "")
             if isinstance(mark, dict):
                 return mark

@@ -339,7 +339,7 @@ def _told(settings: Entry, backend: str | None) -> dict[str, t.Any]:
 def _earlier(text: str) -> dict[str, t.Any]:
     try:
         found = json.loads(text) if text.strip() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise GpufabricError(f"isolation.json of an earlier search is not JSON: {error}; remove it") from error
     return found if isinstance(found, dict) and found.get("schema") == SCHEMA else {}
 

@@ -41,7 +41,7 @@ def answer_of(text: str) -> str:
     if body:
         try:
             return str(json.loads(body.group(1))["message"])
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, RecursionError):
             pass
     return text.partition("Original traceback")[0].strip()
 

@@ -537,7 +537,7 @@ class LocalNodes:
         text = read_text(self._mark) or ""
         try:
             mark = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             # As releases before 0.2 wrote it.
             return {"run_id": text.strip()}
         return mark if isinstance(mark, dict) else {"run_id": text.strip()}

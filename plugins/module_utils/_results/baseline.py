@@ -198,7 +198,7 @@ def read_baseline(text: str, option: str = "baseline") -> dict[str, t.Any]:
     """The baseline of a file. Raises OptionError."""
     try:
         return check_baseline(json.loads(text), option)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(option, "text that is no JSON", f"a document of the schema {BASELINE_SCHEMA}") from error
 
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
+    locked,
     read_text,
     remove,
     remove_empty_directories,
@@ -22,8 +24,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
 )
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.formats import FORMATS
 
-#: Lists the files of runs in the folder, ``{"files": [NAME, ...]}``.
+#: Lists the files of runs in the folder, ``{"files": [NAME, ...], "made": true}``; ``made`` if a run made the folder itself.
 MARK = ".gpufabric-report"
+#: Seconds until another play must have changed the folder.
+_PATIENCE = 60.0
 
 #: Files that say themselves that a run wrote them. A folder that has one may lack the mark: releases before 0.2 wrote none, and
 #: what collects the files of a CI job may leave out hidden ones.
@@ -40,7 +44,7 @@ class ReportFolder:
         self._option = option
         self._path = path
         self._mark = os.path.join(path, MARK)
-        self._marked = self._read_mark()
+        self._marked, self._made = self._read_mark()
 
     def exists(self) -> bool:
         """Whether there is such a folder."""
@@ -67,28 +71,58 @@ class ReportFolder:
         """Make the folder and mark these files as a run's, before they are written. Raises GpufabricError as check does."""
         names = list(names)
         self.check(names)
-        try:
-            # Of a folder that is there, such as a team's, the mode stays.
-            os.makedirs(self._path, mode=0o755, exist_ok=True)
-        except OSError as error:
-            raise NodeError(f"{self._option}: cannot make {self._path}: {error.strerror}") from error
-        self._write_mark({*self._known(), *names})
+        while True:
+            made = self._make()
+            with self._locked():
+                if not self.exists():
+                    # The teardown of another run has removed it meanwhile.
+                    continue
+                self.check(names)
+                self._write_mark({*self._known(), *names}, made or self._made)
+                return
 
     def remove(self, names: t.Iterable[str]) -> list[str]:
         """Remove those of the files that a run wrote; their names. Raises NodeError."""
-        removed = self.of_runs(names)
-        known = self._known()
-        for name in removed:
-            remove(os.path.join(self._path, name))
-        self._write_mark(known - {*removed})
+        if not self.exists():
+            return []
+        with self._locked():
+            removed = self.of_runs(names)
+            known = self._known()
+            for name in removed:
+                remove(os.path.join(self._path, name))
+            if removed:
+                self._write_mark(known - {*removed}, self._made)
         return removed
 
     def give_back(self) -> None:
-        """Remove the mark if it lists nothing that is there, and the folder if nothing is in it. Raises NodeError."""
-        if self._marked is not None and not self._there(self._marked):
+        """Remove the mark if it lists nothing that is there, and the folder if a run made it and nothing is in it. Raises NodeError."""
+        if not self.exists():
+            return
+        with self._locked():
+            if self._marked is None or self._there(self._marked):
+                return
             remove(self._mark)
-            self._marked = None
-        remove_empty_directories(self._path)
+            if self._made:
+                remove_empty_directories(self._path)
+            self._marked, self._made = None, False
+
+    def _make(self) -> bool:
+        """Make the folder; False if it is there. Raises NodeError."""
+        try:
+            os.makedirs(self._path, mode=0o755)
+        except OSError as error:
+            # Of a folder that is there, such as a team's, the mode stays.
+            if self.exists():
+                return False
+            raise NodeError(f"{self._option}: cannot make {self._path}: {error.strerror}") from error
+        return True
+
+    @contextlib.contextmanager
+    def _locked(self) -> t.Iterator[None]:
+        """Keep other plays from the folder, and read its mark anew. Raises NodeError."""
+        with locked(self._path, _PATIENCE):
+            self._marked, self._made = self._read_mark()
+            yield
 
     def _known(self) -> set[str]:
         """The names in the mark; without one, all that a run may have written where it says so."""
@@ -103,15 +137,17 @@ class ReportFolder:
         path = os.path.join(self._path, name)
         return os.path.isfile(path) and _OF_A_RUN.match(read_text(path) or "") is not None
 
-    def _read_mark(self) -> frozenset[str] | None:
+    def _read_mark(self) -> tuple[frozenset[str] | None, bool]:
+        """The names, None without a mark; and whether a run made the folder."""
         text = read_text(self._mark) if self.exists() else None
         try:
-            names = json.loads(text or "")["files"]
-            return frozenset(name for name in names if isinstance(name, str))
-        except (ValueError, KeyError, TypeError):
-            return None
+            mark = json.loads(text or "")
+            return frozenset(name for name in mark["files"] if isinstance(name, str)), mark.get("made") is True
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None, False
 
-    def _write_mark(self, names: t.Collection[str]) -> None:
-        if self.exists() and names != self._marked:
-            write_text(self._mark, json.dumps({"files": sorted(names)}) + "\n", mode=0o644)
-            self._marked = frozenset(names)
+    def _write_mark(self, names: t.Collection[str], made: bool) -> None:
+        if (names, made) != (self._marked, self._made):
+            mark = {"files": sorted(names), **({"made": True} if made else {})}
+            write_text(self._mark, json.dumps(mark) + "\n", mode=0o644)
+            self._marked, self._made = frozenset(names), made
