@@ -67,6 +67,11 @@ def test_what_cannot_be_read_is_refused_by_name(spec, value, message):
     assert str(error.value).startswith(message)
 
 
+def test_json_that_is_nested_without_end_is_refused():
+    with pytest.raises(OptionError, match="allowed: text that is JSON if it begins like it"):
+        read_value("x", LIST, "[" * 100000)
+
+
 def test_all_variables_are_read_at_once():
     specs = {"a": {"type": "int", "default": 1}, "b": LIST, "c": {"type": "str"}}
     assert read_values(specs, {"a": "2", "b": "x,y", "other": 1}) == {"a": 2, "b": ["x", "y"], "c": None}

@@ -100,10 +100,10 @@ WAYS_TO_END = {
 }
 
 
-@pytest.mark.parametrize("marked_by", [None, "another", "not json"])
+@pytest.mark.parametrize("marked_by", [None, "another", "not json", "nested"])
 @pytest.mark.parametrize("end", WAYS_TO_END.values(), ids=WAYS_TO_END)
 def test_what_no_run_made_stays(home, end, marked_by):
-    mark = {"another": '{"run_id": "another"}', "not json": "["}.get(marked_by)
+    mark = {"another": '{"run_id": "another"}', "not json": "[", "nested": "[" * 100000}.get(marked_by)
     if mark:
         (home / ".gpufabric").write_text(mark)
     before = everything_in(home.parent)

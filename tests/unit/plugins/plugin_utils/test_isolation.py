@@ -210,6 +210,8 @@ def test_a_search_is_taken_up_with_the_same_hosts_and_settings_only():
     assert search["document"]["complete"] and not begun(before=json.dumps(search["document"]))["resumed"]
     with pytest.raises(GpufabricError, match=r"^isolation\.json of an earlier search is not JSON: .*; remove it$"):
         begun(before="{")
+    with pytest.raises(GpufabricError, match=r"^isolation\.json of an earlier search is not JSON: .*; remove it$"):
+        begun(before="[" * 100000)
 
 
 def test_the_report_has_what_is_bad_as_problems():

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import locked
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.folder import MARK, ReportFolder
 
 NAMES = ["results.json", "junit.xml", "output.tar.gz"]
@@ -62,7 +65,64 @@ def test_the_mark_stays_while_another_role_has_a_file_there(tmp_path):
     assert folder_at(tmp_path).of_runs(["diagnosis.md"]) == ["diagnosis.md"]
 
 
-@pytest.mark.parametrize("mark", [None, "[", '{"files": 1}', "[1]"])
+def test_a_folder_that_no_run_made_stays(tmp_path):
+    path = tmp_path / "team"
+    path.mkdir()
+    path.chmod(0o2775)
+    # Twice, as two runs may claim it; the second one finds the mark.
+    for names in (["results.json"], ["junit.xml"]):
+        folder_at(path).claim(names)
+    folder = folder_at(path)
+    folder.remove(NAMES)
+    folder.give_back()
+    assert names_in(path) == [] and path.stat().st_mode & 0o7777 == 0o2775
+    # Also where there was nothing to remove.
+    folder = folder_at(path)
+    folder.remove(NAMES)
+    folder.give_back()
+    assert names_in(path) == []
+
+
+def test_a_folder_of_a_run_that_another_run_used_too_goes(tmp_path):
+    path = tmp_path / "results"
+    for names in (["results.json"], ["junit.xml"]):
+        folder_at(path).claim(names)
+        (path / names[0]).write_text("")
+    for names, left in ((["results.json"], [MARK, "junit.xml"]), (["junit.xml"], None)):
+        folder = folder_at(path)
+        assert folder.remove(names) == names
+        folder.give_back()
+        assert (names_in(path) if path.exists() else None) == left
+
+
+def test_two_runs_at_once_both_have_their_files_in_the_mark(tmp_path):
+    first, second = folder_at(tmp_path), folder_at(tmp_path)
+    first.claim(["results.json"])
+    second.claim(["diagnosis.json"])
+    for name in ("results.json", "diagnosis.json"):
+        (tmp_path / name).write_text("")
+    assert folder_at(tmp_path).of_runs(["results.json", "diagnosis.json"]) == ["results.json", "diagnosis.json"]
+    # Each has read the mark before the other changed it.
+    first, second = folder_at(tmp_path), folder_at(tmp_path)
+    assert first.remove(["results.json"]) == ["results.json"]
+    first.give_back()
+    assert names_in(tmp_path) == [MARK, "diagnosis.json"]
+    assert second.remove(["diagnosis.json"]) == ["diagnosis.json"]
+    second.give_back()
+    assert names_in(tmp_path) == []
+
+
+def test_a_run_waits_until_another_has_changed_the_mark(tmp_path):
+    with ThreadPoolExecutor(1) as pool:
+        with locked(str(tmp_path)):
+            claimed = pool.submit(folder_at(tmp_path).claim, ["junit.xml"])
+            assert not wait([claimed], 0.3).done
+            (tmp_path / MARK).write_text('{"files": ["results.json"], "made": true}')
+        claimed.result()
+    assert json.loads((tmp_path / MARK).read_text()) == {"files": ["junit.xml", "results.json"], "made": True}
+
+
+@pytest.mark.parametrize("mark", [None, "[", "[" * 100000, '{"files": 1}', "[1]"])
 @pytest.mark.parametrize(
     ("text", "is_of_run"), [('{\n  "schema": "gpufabric.nccl/results/v1"', True), ('{"schema": "x"}', False)]
 )

@@ -52,6 +52,8 @@ def test_the_answer_is_taken_from_the_text_of_an_exception():
     headers = "Exception '403\nReason: Forbidden\nHTTP response headers: HTTPHeaderDict({})\n"
     assert answer_of(f"{headers}{REFUSED}\n\nOriginal traceback: \n  File x").startswith("services is forbidden: User")
     assert answer_of("no route to host\n\nOriginal traceback: \n  File x") == "no route to host"
+    nested = f'HTTP response body: {{"message": {"[" * 100000}}}'
+    assert answer_of(nested) == nested
 
 
 HOSTILE = [

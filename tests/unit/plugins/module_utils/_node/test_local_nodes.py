@@ -354,3 +354,5 @@ def test_the_mark_of_an_earlier_release_is_understood(tmp_path):
     (tmp_path / ".gpufabric-nodes").write_text("1\n")
     assert LocalNodes("1", str(tmp_path))._holds_nodes()
     LocalNodes("1", str(tmp_path), CLAIM)._check_owner([])
+    (tmp_path / ".gpufabric-nodes").write_text("[" * 100000)
+    assert not LocalNodes("1", str(tmp_path))._holds_nodes()

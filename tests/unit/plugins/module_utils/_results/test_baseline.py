@@ -144,6 +144,7 @@ def test_what_failed_is_not_kept():
     "text",
     [
         "no JSON",
+        "[" * 100000,
         "[]",
         '{"schema": "other"}',
         f'{{"schema": "{BASELINE_SCHEMA}"}}',
