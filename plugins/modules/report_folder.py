@@ -12,7 +12,7 @@ version_added: 0.2.0
 description:
   - Makes a folder, and lists the files that a run is to write in the folder's file C(.gpufabric-report).
   - Fails if one of the files exists and no run has written it. Other files in the folder do not matter.
-  - Removes only files that are listed there, and the folder if nothing else is in it.
+  - Removes only files that are listed there. Removes the folder if a run made it and nothing else is in it.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:

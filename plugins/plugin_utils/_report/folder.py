@@ -88,23 +88,36 @@ class ReportFolder:
         with self._locked():
             removed = self.of_runs(names)
             known = self._known()
+            # Releases before 0.2 made the folder, too.
+            made = self._made or self._marked is None
             for name in removed:
                 remove(os.path.join(self._path, name))
             if removed:
-                self._write_mark(known - {*removed}, self._made)
+                self._write_mark(known - {*removed}, made)
         return removed
 
     def give_back(self) -> None:
-        """Remove the mark if it lists nothing that is there, and the folder if a run made it and nothing is in it. Raises NodeError."""
+        """Remove the mark if it lists nothing that is there, and the folder if a run made it. Raises NodeError.
+
+        If something else is in a folder that a run made, the mark stays: a later call may remove the folder.
+        """
         if not self.exists():
             return
         with self._locked():
             if self._marked is None or self._there(self._marked):
                 return
+            if self._made and self._has_others():
+                return
             remove(self._mark)
             if self._made:
                 remove_empty_directories(self._path)
             self._marked, self._made = None, False
+
+    def _has_others(self) -> bool:
+        try:
+            return os.listdir(self._path) != [MARK]
+        except OSError as error:
+            raise NodeError(f"{self._option}: cannot read {self._path}: {error.strerror}") from error
 
     def _make(self) -> bool:
         """Make the folder; False if it is there. Raises NodeError."""

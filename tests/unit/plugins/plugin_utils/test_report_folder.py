@@ -40,7 +40,12 @@ def test_only_what_runs_wrote_is_written_over_and_removed(tmp_path):
     folder = folder_at(path)
     assert folder.remove(NAMES) == ["results.json", "output.tar.gz"]
     folder.give_back()
-    assert names_in(path) == ["junit.xml", "notes.txt"] and (path / "junit.xml").read_text() == "of the build"
+    assert names_in(path) == [MARK, "junit.xml", "notes.txt"] and (path / "junit.xml").read_text() == "of the build"
+    # The run made the folder: it goes when the others' files have gone.
+    for name in ("junit.xml", "notes.txt"):
+        (path / name).unlink()
+    folder_at(path).give_back()
+    assert not path.exists()
 
 
 def test_a_folder_of_runs_alone_goes(tmp_path):
@@ -135,6 +140,16 @@ def test_a_folder_without_a_mark_is_known_by_its_results(tmp_path, mark, text, i
     if is_of_run:
         folder_at(tmp_path).claim(["results.json"])
         assert folder_at(tmp_path).remove(NAMES) == ["results.json", "junit.xml"]
+
+
+def test_a_folder_of_an_earlier_release_goes(tmp_path):
+    path = tmp_path / "results"
+    path.mkdir()
+    (path / "results.json").write_text('{"schema": "gpufabric.nccl/results/v1"')
+    folder = folder_at(path)
+    assert folder.remove(NAMES) == ["results.json"]
+    folder.give_back()
+    assert not path.exists()
 
 
 def test_a_link_and_a_pipe_are_files_of_others(tmp_path):
