@@ -84,7 +84,7 @@ class Logged:
         try:
             return self._added_to(document)
         except Exception as error:
-            return add_problems(document, [_unread(list(self.unread), _reason(error))])
+            return add_problems(document, [_unread([], _reason(error))])
 
     def _added_to(self, document: ResultDocument) -> ResultDocument:
         if not self.facts:
