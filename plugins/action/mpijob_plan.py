@@ -83,7 +83,9 @@ def _plain(value: t.Any) -> t.Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return str(value) if isinstance(value, str) else value
+    if isinstance(value, bool):
+        return value
+    return next((kind(value) for kind in (str, int, float) if isinstance(value, kind)), value)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -103,11 +103,19 @@ ADDRESS = Kind(is_numeric, "a numeric IPv4 or IPv6 address without a zone")
 ADDRESS_WITH_PREFIX = Kind(_is_address_with_prefix, "an address with its prefix length, such as 10.0.0.1/24")
 
 
-def refuse(host: str, field: str, value: t.Any, allowed: str) -> NodeError:
+class AnswerError(NodeError):
+    """A value that a host returned and that nothing is to be done with. ``host``: which one."""
+
+    def __init__(self, host: str, text: str) -> None:
+        super().__init__(text)
+        self.host = host
+
+
+def refuse(host: str, field: str, value: t.Any, allowed: str) -> AnswerError:
     """The error for a value that a host returned."""
     shown = _shown(value)
     shown = shown if len(shown) <= _LONGEST_VALUE else f"{shown[:_LONGEST_VALUE]}…"
-    return NodeError(f"{host} returned {field}: {inert(shown)}, which is not allowed; allowed: {allowed}")
+    return AnswerError(host, f"{host} returned {field}: {inert(shown)}, which is not allowed; allowed: {allowed}")
 
 
 def _shown(value: t.Any) -> str:
@@ -122,7 +130,7 @@ def _shown(value: t.Any) -> str:
 
 
 def check_answer(host: str, field: str, value: t.Any, shape: t.Any) -> t.Any:
-    """What a host returned, with no keys but those of the shape. Raises NodeError with the host and the field."""
+    """What a host returned, with no keys but those of the shape. Raises AnswerError with the host and the field."""
     if isinstance(shape, Maybe):
         return None if value is None else check_answer(host, field, value, shape.shape)
     if isinstance(shape, Kind):

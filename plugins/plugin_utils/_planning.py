@@ -16,6 +16,8 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import AnswerError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
@@ -71,6 +73,10 @@ class VariablesAction(ActionBase):
         arguments = self.validate_argument_spec(dict(self.ARGUMENT_SPEC))[1]
         try:
             plan = self.act(arguments)
+        except AnswerError as error:
+            # Not of the host whose task this is, but of the one that answered.
+            problems = [problem("wrong-answer", error.host, str(error)).as_dict()]
+            return {**result, **failed(problems, [], "", self._task.no_log, note_of(self))}
         except ProblemError as error:
             problems = [problem.as_dict() for problem in error.problems]
             return {**result, **failed(problems, [], "", self._task.no_log, note_of(self))}

@@ -365,7 +365,7 @@ ENTRIES = (
     ),
     entry(
         "wrong-answer",
-        "The host answers, but not with what the check returns, so what it says is not used.",
+        "The host answers, but not with what the module returns, so its answer is not used.",
         "Log in to the host, and find out what answers in place of its Python. Leave it out of gpufabric_hosts until then.",
         found_by="mpi_preflight",
     ),

@@ -37,7 +37,7 @@ def test_an_adopted_pod(runs, pods, hostility, whole):
     pods.create("good", "hostile")
     equip(pods, good=HONEST, hostile=hostility.python(REAL, "", hostility.answers("good") if whole else None))
     played = runs.play(worker_pods_names=["good", "hostile"], worker_pods_python_interpreter=PYTHON)
-    hostility.check(played, "hostile returned node: ")
+    hostility.check(played, "  hostile: The host answers, but not with ", "hostile returned node")
 
 
 @pytest.mark.parametrize("role", ["launcher", "worker"])
@@ -49,7 +49,7 @@ def test_a_pod_of_an_adopted_job(cluster_player, cluster, operator, pods, hostil
     text = hostility.python(REAL, "mpi_run" if role == "launcher" else "", hostility.answers("train-worker-0"))
     equip(pods, **{**dict.fromkeys((launcher, "train-worker-0", "train-worker-1"), HONEST), hostile: text})
     played = run(mpijob_state="adopted", mpijob_name="train", mpijob_python_interpreter=PYTHON)
-    hostility.check(played, f"{hostile} returned node: " if role == "worker" else "cannot be read")
+    hostility.check(played, f"  {hostile}: The host answers, but not with " if role == "worker" else "cannot be read")
 
 
 def test_the_program_of_a_job_that_is_submitted(cluster_player, cluster, operator, namespace, hostility, tmp_path):
@@ -75,6 +75,7 @@ def test_the_program_of_a_job_that_is_submitted(cluster_player, cluster, operato
             "containers": [{"name": "worker", **mount}, {"name": "launcher", **mount}],
         },
     )
+    assert (run.directory / "launcher.log").exists(), played.output
     assert "touch" in (run.directory / "launcher.log").read_text()
     hostility.check(played)
     report = (run.directory / "report.md").read_text()

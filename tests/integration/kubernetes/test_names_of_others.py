@@ -227,7 +227,7 @@ def test_a_manifest_is_for_its_owner_alone(submitting):
 def test_pods_and_a_job_of_one_run_id_do_not_meet(runs, submitting):
     """The run of one playbook goes on while one of the other, of the same name, begins and ends."""
     namespace = submitting.namespace
-    played = submitting.single(mpijob_keep=True, mpijob_operator_timeout=1, gpufabric_run_id="same")
+    played = submitting.single(mpijob_keep=True, mpijob_operator_timeout=1, gpufabric_run_id="same", mpijob_name="")
     jobs = "mpijobs,configmaps,networkpolicies"
     before = read(submitting.cluster, namespace, jobs, "gpufabric.nccl/mpijob=same")
     assert len(before) == 3, played.output
@@ -244,7 +244,9 @@ def test_pods_and_a_job_of_one_run_id_do_not_meet(runs, submitting):
     played = runs.play(gpufabric_run_id="same", worker_pods_keep=True)
     assert played.returncode == 0, played.output
     kept = read(submitting.cluster, namespace, f"{KINDS},pods", "gpufabric.nccl/run=same")
-    played = submitting.single(mpijob_operator_timeout=1, gpufabric_run_id="same", gpufabric_take_over=True)
+    played = submitting.single(
+        mpijob_operator_timeout=1, gpufabric_run_id="same", mpijob_name="", gpufabric_take_over=True
+    )
     assert "operator-idle" in str(submitting.single.problems()), played.output
     assert submitting.single.labelled("same") == ["pod/of-the-job"]
     assert read(submitting.cluster, namespace, f"{KINDS},pods", "gpufabric.nccl/run=same") == kept

@@ -127,6 +127,16 @@ def test_a_manifest_is_text_that_kubectl_takes(job):
     assert "|" in plan["manifest"] and "&id" not in plan["manifest"]
 
 
+def test_a_manifest_has_numbers_of_any_type_of_ansible(job):
+    class Number(int):
+        """As ansible-core 2.19 reads the values of -e."""
+
+    spec = {"volumes": [{"name": "v", "configMap": {"name": "c", "defaultMode": Number(0o755), "optional": True}}]}
+    documents = list(yaml.safe_load_all(job(mpijob_pod_spec=spec)["manifest"]))
+    template = documents[-1]["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+    assert spec["volumes"][0] in template["spec"]["volumes"]
+
+
 def test_the_owner_is_the_user_and_the_host_unless_it_is_given(pods):
     def owner(**variables):
         return pods(**variables)["objects"][-1]["metadata"]["annotations"]["gpufabric.nccl/owner"]
