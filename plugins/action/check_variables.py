@@ -54,6 +54,15 @@ def check_together(hosts: t.Sequence[str], batch: t.Container[str], serial: t.Se
         raise OptionError("serial", given, "a play without it: workers are connected and measured together")
 
 
+def check_own_run(name: str, value: t.Any, given: t.Any) -> None:
+    """Raise OptionError if ``gpufabric_run_id`` is not what a playbook or role gives it: ``-e`` and facts take precedence over that.
+
+    ``name`` and ``value``: of the variable that names the run there. ``given``: what tasks find in ``gpufabric_run_id``.
+    """
+    if str(given) != str(value):
+        raise OptionError("gpufabric_run_id", given, f"to leave it out here, since {name} ({value}) names the run")
+
+
 class ActionModule(VariablesAction):
     """Checks the variables of several roles at once."""
 
@@ -61,6 +70,10 @@ class ActionModule(VariablesAction):
         "roles": {"type": "list", "elements": "str", "default": []},
         "playbook": {"type": "bool", "default": False},
         "hosts": {"type": "list", "elements": "str"},
+        "own_run": {
+            "type": "dict",
+            "options": {"name": {"type": "str", "required": True}, "value": {"type": "str", "required": True}},
+        },
     }
 
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -73,6 +86,8 @@ class ActionModule(VariablesAction):
         if arguments["playbook"]:
             known = {**self._task.get_play().get_vars(), **load_extra_vars(self._loader)}
             check_ignored(known, self._task_vars["groups"]["all"], self._task_vars["hostvars"])
+        if arguments["own_run"] is not None:
+            check_own_run(**arguments["own_run"], given=self.value_of("gpufabric_run_id"))
         if arguments["hosts"] is not None:
             play = self._task.get_play()
             check_together(arguments["hosts"], self._task_vars["ansible_play_batch"], play.serial, play.strategy)

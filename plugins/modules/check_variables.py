@@ -40,6 +40,20 @@ options:
         on its own (C(strategy=free)).
     type: list
     elements: str
+  own_run:
+    description:
+      - The variable that names the run in a playbook or role that has a run of its own. Fails if C(gpufabric_run_id) has another value, since
+        C(-e) and facts take precedence over what the playbook or role gives it.
+    type: dict
+    suboptions:
+      name:
+        description: Name of the variable, such as C(diagnose_run_id).
+        type: str
+        required: true
+      value:
+        description: Its value.
+        type: str
+        required: true
 seealso:
   - module: ansible.builtin.validate_argument_spec
 """
@@ -53,6 +67,15 @@ EXAMPLES = r"""
 - name: Check that the inventory sets no variable that only -e can set
   gpufabric.nccl.check_variables:
     playbook: true
+
+- name: Check that gpufabric_run_id names the run of this role
+  gpufabric.nccl.check_variables:
+    own_run:
+      name: nccl_tests_run_id
+      value: "{{ nccl_tests_run_id }}"
+  vars:
+    gpufabric_run_id: "{{ nccl_tests_run_id }}"
+  run_once: true
 """
 
 RETURN = r"""

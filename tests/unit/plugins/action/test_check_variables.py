@@ -24,7 +24,11 @@ ROLES = ["nccl_benchmark", "key_exchange", "preflight", "report"]
 
 @pytest.fixture
 def check(planned):
-    return lambda roles=ROLES, **variables: planned(ActionModule, "key_exchange", {"roles": roles}, **variables)
+    def run(roles=ROLES, own_run=None, **variables):
+        arguments = {"roles": roles, **({"own_run": own_run} if own_run else {})}
+        return planned(ActionModule, "key_exchange", arguments, **variables)
+
+    return run
 
 
 def test_variables_of_all_roles_may_be_text(check):
@@ -75,7 +79,7 @@ def test_the_variables_of_the_headers_of_playbooks_are_checked_in_each():
         # An imported playbook checks them.
         assert "import_playbook" in plays[0] or "import_tasks: tasks/begin.yml" in path.read_text() or not names, path
     checks = yaml.safe_load((PLAYBOOKS / "tasks" / "begin.yml").read_text())
-    assert {"playbook": True} in [task.get("gpufabric.nccl.check_variables") for task in checks]
+    assert any(task.get("gpufabric.nccl.check_variables", {}).get("playbook") is True for task in checks)
     # The group of local nodes is the target of the playbook that it imports.
     assert found | {"local_nodes_group"} == set(ONLY_EXTRA)
 
@@ -101,3 +105,37 @@ def test_hosts_that_are_needed_together(hosts, batch, serial, strategy, message)
     with pytest.raises(OptionError) as failure:
         check_together(hosts, batch, serial, strategy)
     assert str(failure.value).startswith(message)
+
+
+def test_no_other_variable_names_the_run_of_a_playbook(check):
+    own = {"name": "diagnose_run_id", "value": "diagnose"}
+    assert check(roles=[], own_run=own, gpufabric_run_id="diagnose") == {"changed": False}
+    result = check(roles=[], own_run=own, gpufabric_run_id="nightly")
+    assert result["failed"] and result["msg"] == (
+        "gpufabric_run_id: 'nightly' is not allowed; allowed: to leave it out here, since diagnose_run_id (diagnose) names the run"
+    )
+
+
+@pytest.mark.parametrize("name", ["diagnose", "isolate"])
+def test_playbooks_with_a_run_of_their_own_check_its_name(name):
+    variables = yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text())[0]["vars"]
+    assert variables["gpufabric_run_id"] == "{{ gpufabric_own_run.value }}"
+    assert variables["gpufabric_own_run"]["name"] == f"{name}_run_id"
+    checks = yaml.safe_load((PLAYBOOKS / "tasks" / "begin.yml").read_text())
+    owns = [task.get("gpufabric.nccl.check_variables", {}).get("own_run") for task in checks]
+    assert "{{ gpufabric_own_run | default(omit) }}" in owns
+
+
+@pytest.mark.parametrize("entry", ["bring", "teardown"])
+def test_the_role_with_a_run_of_its_own_checks_its_name_first(entry):
+    tasks = PLAYBOOKS.parent / "roles" / "nccl_tests" / "tasks"
+    assert yaml.safe_load((tasks / f"{entry}.yml").read_text())[0]["ansible.builtin.import_tasks"] == "check.yml"
+    (check,) = yaml.safe_load((tasks / "check.yml").read_text())
+    # As the tasks do that use the run.
+    assert check["vars"]["gpufabric_run_id"] == check["gpufabric.nccl.check_variables"]["own_run"]["value"]
+
+
+def test_the_state_of_nccl_tests_is_checked(check):
+    assert check(roles=["nccl_tests"], nccl_tests_state="absent") == {"changed": False}
+    result = check(roles=["nccl_tests"], nccl_tests_state="removed")
+    assert result["msg"] == "nccl_tests_state: 'removed' is not allowed; allowed: present, absent"
