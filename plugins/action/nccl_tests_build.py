@@ -6,17 +6,27 @@ from __future__ import annotations
 
 import base64
 import os
+import time
 import typing as t
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.path import unfrackpath
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import TEXT, check_answer, text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import failure
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source import FETCH_TIMEOUT, check_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 
 #: An archive goes with the arguments of the module: nccl-tests is 73 KB.
 _MOST = 16 << 20
+#: Seconds from one look at a build to the next: the module itself waits, unless another program is done.
+_PAUSE = 1.0
+#: How long a build may take, in seconds, and how much longer the node needs to end one that takes longer.
+_TIMEOUT, _END = 3600, 60.0
 #: How the module says how far a build is.
 _RUNNING = {"done": [text(r"[a-z0-9_]{1,80}", "the name of a program")], "line": TEXT}
 
@@ -32,20 +42,34 @@ class ActionModule(ActionBase):
         arguments = dict(self._task.args)
         self._host = self._task.delegate_to or (task_vars or {}).get("inventory_hostname", "the node")
         try:
+            for option in ("url", "git_url"):
+                check_address(option, str(arguments.get(option) or ""))
             if arguments.get("archive") and arguments.get("state", "present") == "present":
                 arguments["content"] = read_archive(arguments["archive"])
-            answer = self._execute_module(module_args=arguments, task_vars=task_vars)
-            done: list[str] = []
-            while "running" in answer:
-                running = check_answer(self._host, "running", answer["running"], _RUNNING)
-                self._tell(running, done)
-                done = running["done"]
-                answer = self._execute_module(module_args={**self._task.args, "follow": done}, task_vars=task_vars)
+            answer = self._follow(self._execute_module(module_args=arguments, task_vars=task_vars), task_vars)
         except GpufabricError as error:
-            return {**result, "failed": True, "msg": str(error)}
+            return {**result, "failed": True, **failure(error)}
         # With much verbosity it would be on the screen.
         answer.get("invocation", {}).get("module_args", {}).pop("content", None)
         return {**result, **answer}
+
+    def _follow(self, answer: dict[str, t.Any], task_vars: t.Any) -> dict[str, t.Any]:
+        """What the module returns in the end. Raises GpufabricError if a build is not over when the node must have ended it."""
+        seconds = read_value("timeout", {"type": "int", "default": _TIMEOUT}, self._task.args.get("timeout"))
+        seconds += FETCH_TIMEOUT + _END
+        looked = time.monotonic()
+        deadline = looked + seconds
+        done: list[str] = []
+        while "running" in answer:
+            running = check_answer(self._host, "running", answer["running"], _RUNNING)
+            self._tell(running, done)
+            done = running["done"]
+            if time.monotonic() > deadline:
+                raise ProblemError(problem("build-failed", self._host, f"not finished after {seconds:g} s"))
+            time.sleep(max(0.0, looked + _PAUSE - time.monotonic()))
+            looked = time.monotonic()
+            answer = self._execute_module(module_args={**self._task.args, "follow": done}, task_vars=task_vars)
+        return answer
 
     def _tell(self, running: t.Mapping[str, t.Any], before: t.Sequence[str]) -> None:
         fresh = [name for name in running["done"] if name not in before]

@@ -37,11 +37,15 @@ _PROGRAM = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """What the programs are: ``recipe`` says what they were built from and how, ``programs`` has the SHA-256 of each."""
+    """What the programs are: ``recipe`` says what they were built from and how, ``programs`` has the SHA-256 of each.
+
+    ``keep_directory``: the directory, then empty, was there before, and stays.
+    """
 
     recipe: t.Mapping[str, t.Any]
     programs: t.Mapping[str, str]
     built_on: str = ""
+    keep_directory: bool = False
 
     @property
     def digest(self) -> str:
@@ -52,6 +56,8 @@ class Mark:
     def as_text(self) -> str:
         """The file of the mark."""
         content = {"schema": SCHEMA, "recipe": self.recipe, "programs": self.programs, "built_on": self.built_on}
+        if self.keep_directory:
+            content["keep_directory"] = True
         return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
@@ -61,7 +67,9 @@ def parse_mark(text: str) -> Mark | None:
         content = json.loads(text)
         if content["schema"] == SCHEMA:
             programs = {name: value for name, value in content["programs"].items() if _PROGRAM.match(name)}
-            return Mark(content["recipe"], programs, str(content.get("built_on", "")))
+            return Mark(
+                content["recipe"], programs, str(content.get("built_on", "")), content.get("keep_directory") is True
+            )
     return None
 
 
@@ -144,12 +152,13 @@ class Installation:
     def create(self) -> None:
         """Make the directory, with a mark that says that nothing is built yet. Raises NodeError."""
         self.check()
+        keep = os.path.isdir(self.path)
         try:
             os.makedirs(self.path, 0o755, exist_ok=True)
         except OSError as error:
             raise NodeError(f"cannot make {self.path}: {error.strerror}") from error
         if not self.is_marked():
-            self.expect({})
+            self._write(Mark({}, {}, keep_directory=keep))
 
     def read(self) -> Mark | None:
         """What is installed; None if nothing is, or not as its mark says."""
@@ -169,11 +178,20 @@ class Installation:
 
     def expect(self, recipe: t.Mapping[str, t.Any]) -> None:
         """Say that nothing is installed, and what is being built. Raises NodeError."""
-        write_text(self.mark, Mark(recipe, {}).as_text(), 0o644)
+        self._write(Mark(recipe, {}, keep_directory=self.keeps_directory()))
+
+    def keeps_directory(self) -> bool:
+        """Whether the directory is not this collection's to remove."""
+        mark = parse_mark(read_text(self.mark) or "")
+        return mark is not None and mark.keep_directory
+
+    def _write(self, mark: Mark) -> None:
+        write_text(self.mark, mark.as_text(), 0o644)
 
     def install(self, directory: str, mark: Mark) -> None:
         """Put programs that lie in a directory beside ``build`` in its place, and say so in the mark. Raises NodeError."""
         old = os.path.join(self.path, "work", "old")
+        before = parse_mark(read_text(self.mark) or "")
         try:
             os.makedirs(self.work, exist_ok=True)
             # Between these two nothing is installed, and the mark is that of no program.
@@ -181,9 +199,16 @@ class Installation:
             if os.path.lexists(self.build):
                 os.rename(self.build, old)
             os.rename(directory, self.build)
-            write_text(self.mark, mark.as_text(), 0o644)
-        except OSError as error:
-            raise NodeError(f"cannot install the programs in {self.build}: {error.strerror}") from error
+            # What another node says of its directory is not true of this one.
+            self._write(dataclasses.replace(mark, keep_directory=self.keeps_directory()))
+        except (OSError, NodeError) as error:
+            # What was there goes on to be installed.
+            if os.path.lexists(old) and not os.path.lexists(self.build):
+                os.rename(old, self.build)
+                if before is not None:
+                    self._write(before)
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise NodeError(f"cannot install the programs in {self.build}: {reason}") from error
         self.clear(self.work)
 
     def clear(self, *paths: str) -> None:
@@ -198,17 +223,19 @@ class Installation:
                 raise NodeError(f"cannot remove {path}: {error.strerror}") from error
 
     def remaining(self) -> list[str]:
-        """The paths of what there is, of a directory with a mark; the directory itself where nothing else is in it."""
+        """The paths of what there is, of a directory with a mark; the directory itself if it is removed with them."""
         if not self.is_marked():
             return []
         there = [path for path in self.places if os.path.lexists(path)]
-        return [self.path] if len(os.listdir(self.path)) == len(there) else there
+        return [self.path] if len(os.listdir(self.path)) == len(there) and not self.keeps_directory() else there
 
     def remove(self) -> None:
         """Remove all of it, the mark last: what has none is not touched. Raises NodeError."""
         if self.is_marked():
+            keep = self.keeps_directory()
             self.clear(*self.places)
-            remove_empty_directories(self.path)
+            if not keep:
+                remove_empty_directories(self.path)
 
     def claim(self) -> t.IO[str] | None:
         """The file of the lock, which is held until it is closed; None while another process has it. Raises NodeError."""

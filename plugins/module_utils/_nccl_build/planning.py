@@ -24,6 +24,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import program_names
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source import check_address
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.toolchain import VENDORS
 
 _DIGEST = text(r"[0-9a-f]{16}", "16 hexadecimal digits")
@@ -52,6 +53,8 @@ def make_plan(looks: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) ->
     Raises GpufabricError.
     """
     nodes = {host: _checked(host, look) for host, look in looks.items()}
+    for option in ("url", "git_url"):
+        check_address(f"nccl_tests_{option}", variables[option] or "", "nccl_tests_archive")
     build_on, wanted = variables["build_on"], program_names(variables["programs"])
     if build_on is not None and build_on not in nodes:
         raise OptionError("nccl_tests_build_on", build_on, f"one of the workers: {', '.join(nodes)}")
@@ -71,6 +74,13 @@ def make_plan(looks: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) ->
     if not variables["spread"]:
         return Plan(list(nodes), vendor, architectures, f"nccl-tests is built on each of {len(nodes)} workers.")
     able = [host for host in nodes if not looks[host]["missing"]]
+    digests = {node["digest"] for node in nodes.values()}
+    if not able and not variables["force"] and len(digests) == 1 and None not in digests:
+        note = (
+            "All workers have the same programs, and none of them has what a build needs. Without a compiler it is not known whether these"
+            " are the source, the settings and the versions that are wanted now."
+        )
+        return Plan([], vendor, architectures, note)
     builder = build_on or next(iter(able), None)
     if builder is None or looks[builder]["missing"]:
         # One host is enough, so the others' are not shown.

@@ -55,7 +55,20 @@ def receive(parameters: t.Mapping[str, t.Any], stream: t.IO[bytes]) -> dict[str,
         return {"changed": False, "missing": _missing(installation.build, mark, parameters["libraries"]), "reason": ""}
     if installation.is_building():
         raise NodeError(f"a build goes on in {installation.path}")
-    installation.create()
+    is_fresh = not installation.is_marked()
+    try:
+        installation.create()
+        missing = _take(installation, mark, parameters, stream)
+    except BaseException:
+        _undo(installation, is_fresh)
+        raise
+    if missing:
+        _undo(installation, is_fresh)
+    return {"changed": not missing, "missing": missing, "reason": ""}
+
+
+def _take(installation: Installation, mark: Mark, parameters: t.Mapping[str, t.Any], stream: t.IO[bytes]) -> list[str]:
+    """Install what comes, unless libraries are missing, which it returns. Raises NodeError, OSError and EOFError."""
     ready = os.path.join(installation.work, "ready")
     installation.clear(installation.work)
     os.makedirs(ready)
@@ -70,11 +83,15 @@ def receive(parameters: t.Mapping[str, t.Any], stream: t.IO[bytes]) -> dict[str,
     missing = _missing(ready, mark, parameters["libraries"])
     if not missing:
         installation.install(ready, mark)
-    elif before is None:
+    return missing
+
+
+def _undo(installation: Installation, is_fresh: bool) -> None:
+    """Remove what came in part. ``is_fresh``: the directory was not this collection's before."""
+    if is_fresh:
         installation.remove()
     else:
         installation.clear(installation.work)
-    return {"changed": not missing, "missing": missing, "reason": ""}
 
 
 def _missing(directory: str, mark: Mark, libraries: t.Sequence[str]) -> list[str]:

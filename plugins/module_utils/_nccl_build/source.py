@@ -12,12 +12,14 @@ import binascii
 import hashlib
 import io
 import os
+import queue
 import re
 import tarfile
+import threading
+import time
 import typing as t
 import urllib.parse
 
-from ansible.module_utils.urls import ConnectionError as UrlError
 from ansible.module_utils.urls import open_url
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import known_cause
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
@@ -33,8 +35,13 @@ DEFAULT_CHECKSUM = "adbd3d27ba6c00bd7b7cf98cc8811c6ad860427ecd5de59527466b21472c
 
 #: Bytes of an archive, and of what is in it, and how many files: nccl-tests is 73 KB, 300 KB and 50 files.
 _MOST_ARCHIVE, _MOST_UNPACKED, _MOST_FILES = 64 << 20, 256 << 20, 10000
-_DOWNLOAD_TIMEOUT = 60.0
+_BLOCK = 1 << 16
+#: Seconds: of one operation of a socket, of a download as a whole, and of one command of git.
+_SOCKET_TIMEOUT = 60.0
+_DOWNLOAD_TIMEOUT = 600.0
 _GIT_TIMEOUT = 300.0
+#: What it takes at most to fetch and unpack a source, in seconds: git works in three commands.
+FETCH_TIMEOUT = 1200.0
 
 _CHECKSUM = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})\Z")
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
@@ -42,6 +49,10 @@ _REFERENCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}\Z")
 _URL = re.compile(r"https?://[!-~]+\Z")
 #: Of git: no transport that runs a command, and nothing that git takes for an option.
 _GIT_URL = re.compile(r"(?:(?:https?|ssh|git|file)://|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:|/)[!-~]+\Z")
+#: Of any address: the scheme, and what is before the path. A password may have the characters that end a host elsewhere.
+_AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)")
+_HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?\Z")
+_PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)?(.*@)?(.*)\Z", re.DOTALL)
 _GIT_PROTOCOLS = "https:http:ssh:git:file"
 
 
@@ -64,9 +75,12 @@ def parse_source(
 ) -> Source:
     """The source that options name. ``content``: an archive in base64. Raises GpufabricError; a git reference is looked up."""
     if git_url is not None:
+        check_address("git_url", git_url)
         if not _GIT_URL.match(git_url):
             raise OptionError(
-                "git_url", git_url, "an address of https, ssh or file, or a path of the node, for git clone"
+                "git_url",
+                without_secret(git_url),
+                "an address of https, ssh or file, or a path of the node, for git clone",
             )
         if git_ref is None or not _REFERENCE.match(git_ref):
             raise OptionError("git_ref", git_ref, "a tag, a branch or a commit, with git_url")
@@ -85,11 +99,37 @@ def parse_source(
         return Source(data=data, checksum=check_data(data, wanted, "the archive"))
     if url is None:
         url, wanted = DEFAULT_URL, wanted or DEFAULT_CHECKSUM
+    check_address("url", url)
     if not _URL.match(url):
-        raise OptionError("url", url, "an address of https or http")
+        raise OptionError("url", without_secret(url), "an address of https or http")
     if wanted is None:
         raise OptionError("checksum", checksum, "the SHA-256 of what is at url, since a build runs it")
     return Source(url=url, checksum=wanted)
+
+
+def check_address(option: str, address: str, archive: str = "archive") -> None:
+    """Raise OptionError if an address has a password or token in it, which would be on screens, in logs, and in lists of processes.
+
+    The user of ssh is no secret. ``archive``: the option that takes an archive of the controller instead.
+    """
+    match = _AUTHORITY.match(address)
+    if match is None:
+        return
+    user, separator, host = match.group(2).rpartition("@")
+    is_secret = bool(separator) and (match.group(1).lower() != "ssh" or ":" in user)
+    # A password may have a slash, and is then taken for a port.
+    if is_secret or not _HOST.match(host):
+        allowed = (
+            "an address without user and password, of a host and at most a port. Put user and password into ~/.netrc of the user who"
+            f" builds on the node, or set {archive} to an archive on the controller"
+        )
+        raise OptionError(option, without_secret(address), allowed)
+
+
+def without_secret(address: str) -> str:
+    """An address as it may be shown: without all that could be a user and a password."""
+    scheme, _secret, place = _PARTS.match(address).groups()  # type: ignore[union-attr]
+    return f"{scheme or ''}***@{place}" if _secret else address
 
 
 def check_data(data: bytes, checksum: str | None, name: str) -> str:
@@ -101,18 +141,41 @@ def check_data(data: bytes, checksum: str | None, name: str) -> str:
 
 
 def download(url: str, checksum: str) -> bytes:
-    """What is at an address, whose checksum is right. Raises NodeError. Proxies are those of the environment."""
+    """What is at an address, whose checksum is right. Raises NodeError. Proxies are those of the environment, passwords those of ~/.netrc."""
+    host = urllib.parse.urlsplit(url).hostname
+    fetched: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+    # In a thread of its own: a server that sends a byte now and then never runs into the limit of a socket.
+    threading.Thread(target=lambda: fetched.put(_fetch(url)), daemon=True).start()
     try:
-        with open_url(url, timeout=_DOWNLOAD_TIMEOUT, http_agent="gpufabric.nccl") as answer:
-            data = answer.read(_MOST_ARCHIVE + 1)
-    except (OSError, ValueError, UrlError) as error:
-        reason = getattr(error, "reason", None) or error
-        host = urllib.parse.urlsplit(url).hostname
-        raise known_cause("build-source-unreachable", f"{url}: {reason}", place=host) from error
+        data = fetched.get(timeout=_DOWNLOAD_TIMEOUT)
+    except queue.Empty:
+        reason = f"{url}: not finished after {_DOWNLOAD_TIMEOUT:g} s"
+        raise known_cause("build-source-unreachable", reason, place=host) from None
+    if isinstance(data, Exception):
+        reason = getattr(data, "reason", None) or data
+        raise known_cause("build-source-unreachable", f"{url}: {reason}", place=host) from data
     if len(data) > _MOST_ARCHIVE:
         raise NodeError(f"what is at {url} is larger than {_MOST_ARCHIVE >> 20} MiB")
     check_data(data, checksum, url)
     return data
+
+
+def _fetch(url: str) -> bytes | Exception:
+    """What is at an address, of an archive that is too large only the beginning; or why it cannot be had."""
+    deadline = time.monotonic() + _DOWNLOAD_TIMEOUT
+    data = bytearray()
+    try:
+        with open_url(url, timeout=_SOCKET_TIMEOUT, http_agent="gpufabric.nccl") as answer:
+            while len(data) <= _MOST_ARCHIVE and time.monotonic() < deadline:
+                # One that reads as many bytes as it is asked for would wait for them beyond the deadline.
+                block = answer.read1(_BLOCK)
+                if not block:
+                    break
+                data += block
+    # Whatever it is, the caller waits for it.
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        return error
+    return bytes(data)
 
 
 def unpack(data: bytes, directory: str) -> None:

@@ -7,6 +7,12 @@ from __future__ import annotations
 import base64
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.play_context import PlayContext
+from ansible.playbook.task import Task
+from ansible.plugins.connection.local import Connection
+from ansible.template import Templar
+from ansible_collections.gpufabric.nccl.plugins.action import nccl_tests_build
 from ansible_collections.gpufabric.nccl.plugins.action.nccl_tests_build import read_archive
 from ansible_collections.gpufabric.nccl.plugins.action.nccl_tests_step import ActionModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
@@ -35,3 +41,68 @@ def test_steps(planned):
     assert planned(ActionModule, "nccl_tests", step)["lacking"] == ["b"]
     wrong = planned(ActionModule, "nccl_tests", {"step": "plan", "looks": {"a": LOOK}}, nccl_tests_programs=["-j"])
     assert wrong["failed"] and "programs: '-j' is not allowed" in wrong["msg"]
+
+
+class Clock:
+    """Time that only goes on by pauses, and by what a module takes."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def build(monkeypatch):
+    """Runs the action over a module that gives one answer after the other, each after so many seconds."""
+    clock = Clock()
+    monkeypatch.setattr(nccl_tests_build, "time", clock)
+
+    def run(answers, seconds=0.0, **arguments):
+        calls = []
+
+        def execute(_self, module_args, **_keywords):
+            calls.append((clock.now, module_args))
+            clock.now += seconds
+            return dict(next(answers))
+
+        monkeypatch.setattr(nccl_tests_build.ActionModule, "_execute_module", execute)
+        task, loader, context = Task(), DataLoader(), PlayContext()
+        task.args = arguments
+        action = nccl_tests_build.ActionModule(task, Connection(context), context, loader, Templar(loader), None)
+        return action.run(task_vars={"inventory_hostname": "g1"}), calls
+
+    return run
+
+
+def running(*done):
+    return {"changed": True, "running": {"done": list(done), "line": "Compiling"}}
+
+
+def test_a_build_is_followed_to_its_end(build):
+    result, calls = build(iter([running(), running("all_reduce_perf"), {"changed": True, "digest": "0"}]))
+    assert result == {"changed": True, "digest": "0"}
+    assert [arguments.get("follow") for _now, arguments in calls] == [None, [], ["all_reduce_perf"]]
+    # A node that answers at once is not asked without a pause.
+    times = [now for now, _arguments in calls]
+    assert [after - before for before, after in zip(times, times[1:])] == [1.0, 1.0]
+    _result, slow = build(iter([running(), running(), {"changed": True}]), seconds=20.0)
+    assert slow[2][0] - slow[1][0] == 20.0
+
+
+@pytest.mark.parametrize("seconds", [0.0, 20.0])
+def test_a_build_that_never_ends_is_a_problem(build, seconds):
+    result, calls = build(iter(running, None), seconds=seconds, timeout=100)
+    assert result["failed"] and [problem["id"] for problem in result["problems"]] == ["build-failed"]
+    assert result["problems"][0]["host"] == "g1" and "not finished after 1360 s" in result["problems"][0]["evidence"]
+    assert calls[-1][0] <= 1400
+
+
+def test_an_address_with_a_password_does_not_reach_the_node(build):
+    result, calls = build(iter([]), git_url="https://user:s3cret@host/x", git_ref="main")
+    assert result["failed"] and "git_url: 'https://***@host/x' is not allowed" in result["msg"] and not calls
+    assert "s3cret" not in str(result)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import hashlib
 import io
@@ -73,6 +74,33 @@ def test_what_is_installed(installation):
     assert installation.remaining() == [installation.path]
     installation.remove()
     assert not os.path.exists(installation.path)
+
+
+def test_a_directory_that_was_there_before_stays(installation):
+    os.makedirs(installation.path)
+    receive(installation, mark("all_reduce_perf"), "all_reduce_perf")
+    installation.expect({"source": {"sha256": "b"}})
+    assert sorted(installation.remaining()) == sorted([installation.build, installation.mark])
+    # It is not what the programs are.
+    assert installation.keeps_directory() and "keep" not in mark("all_reduce_perf").as_text()
+    installation.remove()
+    assert os.listdir(installation.path) == []
+
+
+def test_what_another_node_says_of_its_directory_is_not_true_of_this_one(installation):
+    one = mark("all_reduce_perf")
+    receive(installation, dataclasses.replace(one, keep_directory=True), "all_reduce_perf")
+    assert installation.read() == one and not installation.keeps_directory()
+    installation.remove()
+    assert not os.path.exists(installation.path)
+
+
+def test_an_installation_that_fails_keeps_what_there_was(installation):
+    before = mark("all_reduce_perf")
+    receive(installation, before, "all_reduce_perf")
+    with pytest.raises(NodeError, match="cannot install the programs"):
+        installation.install(os.path.join(installation.work, "nosuch"), mark("alltoall_perf"))
+    assert installation.read() == before
 
 
 def test_what_others_have_is_not_touched(installation):
@@ -179,7 +207,34 @@ def test_programs_that_do_not_come_whole(installation):
     one = mark("all_reduce_perf")
     with pytest.raises(NodeError, match="all_reduce_perf did not come whole"):
         receive(installation, one, "all_reduce_perf", data=b"x" * len(PROGRAM))
-    assert installation.read() is None
+    assert not os.path.exists(installation.path)
+
+
+@pytest.mark.parametrize("end", ["stream", "interrupt"])
+def test_a_transfer_that_breaks_off_leaves_what_there_was(installation, end):
+    one = mark("all_reduce_perf", "alltoall_perf")
+    parameters, stream = sent(one, *sorted(one.programs))
+    whole = stream.getvalue()
+
+    class Stream(io.BytesIO):
+        """Ends before all has come, or is interrupted there."""
+
+        def read(self, size=-1):
+            block = super().read(size)
+            if not block and end == "interrupt":
+                raise KeyboardInterrupt
+            return block
+
+    def break_off():
+        with pytest.raises((EOFError, KeyboardInterrupt)):
+            receiver.receive({**parameters, "directory": installation.path}, Stream(whole[: len(whole) - 12]))
+
+    break_off()
+    assert not os.path.exists(installation.path)
+    before = mark("alltoall_perf")
+    receive(installation, before, "alltoall_perf")
+    break_off()
+    assert installation.read() == before and not os.path.exists(installation.work)
 
 
 def test_a_library_that_is_missing_leaves_nothing(installation, monkeypatch):

@@ -24,6 +24,7 @@ def look(missing=(), **node):
 
 def plan(looks, **variables):
     default = {"programs": [], "architectures": [], "spread": True, "build_on": None, "force": False}
+    default.update(url=None, git_url=None)
     return make_plan(looks, {**default, **variables})
 
 
@@ -58,6 +59,29 @@ def test_hosts_that_have_it_already_need_nothing():
     assert plan({**looks, "b": look(elsewhere={**own, "directory": "/usr/bin"})}).builders == ["a"]
     assert plan({**looks, "b": look()}).builders == ["a"]
     assert plan(looks, force=True).builders == ["a"]
+
+
+def test_hosts_that_have_the_same_need_no_compiler():
+    looks = {"a": look(["nvcc"], digest=DIGEST), "b": look(["mpi.h"], digest=DIGEST)}
+    for build_on in (None, "b"):
+        made = plan(looks, build_on=build_on)
+        assert made.builders == [] and made.note.startswith("All workers have the same programs, and none of them has")
+    # One that can build, programs that differ or are missing, and whoever asks for a build.
+    assert plan({**looks, "c": look(digest=DIGEST)}).builders == ["c"]
+    for others, force in (({"c": look(["make"], digest="f" * 16)}, False), ({"c": look(["make"])}, False), ({}, True)):
+        with pytest.raises(ProblemError):
+            plan({**looks, **others}, force=force)
+    with pytest.raises(ProblemError):
+        plan({"a": look(["nvcc"])})
+
+
+def test_an_address_with_a_password_is_refused_before_anything_is_done():
+    for option in ("url", "git_url"):
+        with pytest.raises(OptionError) as caught:
+            plan({"a": look()}, **{option: "https://user:s3cret@host/x"})
+        text = str(caught.value)
+        assert text.startswith(f"nccl_tests_{option}: 'https://***@host/x' is not allowed") and "s3cret" not in text
+        assert "~/.netrc" in text and "nccl_tests_archive" in text
 
 
 def test_hosts_that_do_not_fit():

@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import http.server
 import io
 import subprocess
 import tarfile
+import threading
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build import source as source_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source import (
     DEFAULT_CHECKSUM,
     DEFAULT_URL,
+    check_address,
     clone,
     download,
     parse_source,
@@ -83,6 +87,52 @@ def test_sources_that_are_refused(arguments, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://user:s3cret@host/x.git", "https://***@host/x.git"),
+        ("https://s3cret@host:8443/x", "https://***@host:8443/x"),
+        ("HTTP://u:s3cret@[::1]:80/x", "HTTP://***@[::1]:80/x"),
+        ("ssh://git:s3cret@host/x", "ssh://***@host/x"),
+        ("git://s3cret@host/x", "git://***@host/x"),
+        # Characters that end a host elsewhere.
+        ("https://u:s3/cret@host/x", "https://***@host/x"),
+        ("https://u:s3#cret@host/x", "https://***@host/x"),
+        ("https://u:s3@s3cret@host/x", "https://***@host/x"),
+        ("https://u:s3 cret@host/x", "https://***@host/x"),
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_shown(address, shown):
+    for arguments in ((None, address, "0" * 64, None, None), (None, None, None, address, "main")):
+        with pytest.raises(OptionError) as caught:
+            parse_source(*arguments)
+        text = str(caught.value)
+        assert f"url: {shown!r} is not allowed" in text and "cret" not in text
+
+
+@pytest.mark.parametrize("place", ["u:s3cret@host:x", "ext::https://u:s3cret@host/x", "s3cret@host@"])
+def test_what_is_no_address_is_shown_without_a_password(place):
+    with pytest.raises(OptionError) as caught:
+        parse_source(None, None, None, place, "main")
+    assert "git_url: " in str(caught.value) and "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://host:8443/group/x@1.2.tar.gz?a=b@c",
+        "https://[2001:db8::1]:443/x",
+        "ssh://git@host:2222/x",
+        "git@host:group/x.git",
+        "file:///srv/a@b",
+        "/srv/a@b",
+        DEFAULT_URL,
+    ],
+)
+def test_addresses_without_a_password(address):
+    check_address("url", address)
+
+
 @pytest.mark.parametrize("top", ["nccl-tests-2.19.6/", "./nccl-tests/", ""])
 def test_unpacking(tmp_path, top):
     unpack(archive(f"{top}src/Makefile", f"{top}src/common.cu"), str(tmp_path))
@@ -125,6 +175,65 @@ def test_an_address_that_nobody_answers():
         download("http://127.0.0.1:1/x.tar.gz", "0" * 64)
     (problem,) = caught.value.problems
     assert problem.id == "build-source-unreachable" and "127.0.0.1" in problem.cause
+
+
+@pytest.fixture
+def served():
+    """The address of a server that answers with an iterable of blocks."""
+    blocks, servers = [], []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            try:
+                for block in blocks:
+                    self.wfile.write(block)
+                    self.wfile.flush()
+            except OSError:
+                pass
+
+        def log_message(self, *_arguments):
+            """Say nothing."""
+
+    def serve(given):
+        nonlocal blocks
+        blocks = given
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_port}/x.tar.gz"
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_download(served, monkeypatch):
+    data = archive("a/src/Makefile")
+    assert download(served([data[:10], data[10:]]), hashlib.sha256(data).hexdigest()) == data
+    monkeypatch.setattr(source_module, "_MOST_ARCHIVE", 1 << 20)
+    # More than it may take would never end.
+    with pytest.raises(NodeError, match="is larger than 1 MiB"):
+        download(served(b"x" * 4096 for _ in iter(int, 1)), "0" * 64)
+
+
+def test_a_download_that_drips_is_given_up(served, monkeypatch):
+    over = threading.Event()
+
+    def drip():
+        while not over.wait(0.05):
+            yield b"x"
+
+    monkeypatch.setattr(source_module, "_DOWNLOAD_TIMEOUT", 1.0)
+    try:
+        with pytest.raises(ProblemError) as caught:
+            download(served(drip()), "0" * 64)
+    finally:
+        over.set()
+    (problem,) = caught.value.problems
+    assert problem.id == "build-source-unreachable" and "not finished after 1 s" in problem.evidence
 
 
 def test_git(tmp_path):
