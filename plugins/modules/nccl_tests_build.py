@@ -42,6 +42,7 @@ options:
     description:
       - Directory on the node, such as V(/opt/nccl-tests). The programs are in C(build) in it, the log of the build is C(build.log).
       - It must not exist yet, be empty, or have been made by this module. Without its mark, nothing in it is ever changed or removed.
+      - One that was there before stays, empty, if what was built is removed.
     type: path
     default: /opt/nccl-tests
   archive:
@@ -51,12 +52,16 @@ options:
     description:
       - Address of an archive of the source, which the node downloads. Needs O(checksum).
       - By default the archive of nccl-tests 2.19.6 on GitHub, with its checksum.
+      - It must not hold a user, a password or a token. C(~/.netrc) on the node may hold them.
     type: str
   checksum:
     description: SHA-256 of the archive.
     type: str
   git_url:
-    description: Repository to take the source from, which the node can reach. Needs O(git_ref).
+    description:
+      - Repository to take the source from, which the node can reach. Needs O(git_ref).
+      - It must not hold a password or a token, and a user only for C(ssh). C(~/.netrc) or a credential helper of git on the node may hold
+        them.
     type: str
   git_ref:
     description: Tag, branch or commit in O(git_url). A branch that has moved is built anew.
@@ -95,7 +100,9 @@ options:
     description: How many compilers run at the same time. By default as many as there are CPUs. Each takes up to 2 GiB of memory.
     type: int
   timeout:
-    description: How long the build may take, in seconds.
+    description:
+      - How long the build may take, in seconds.
+      - The module tries for at most 20 minutes more to get the source.
     type: int
     default: 3600
   content:

@@ -177,6 +177,28 @@ def test_a_worker_that_lacks_a_library_keeps_nothing_and_gets_it_later(builders,
     assert mark_of(builders, "g3") == mark_of(builders, "g1")
 
 
+def test_a_worker_that_cannot_be_connected_leaves_no_run(builders, brought):
+    """The others get the programs."""
+    run_dir = "/run/gpufabric/bringing"
+    removed = builders.play(gpufabric_target="g2,g3", nccl_tests_state="absent")
+    assert removed.returncode == 0, removed.output
+    builders.nodes.shell("g3", f"mkdir -p {run_dir}; touch {run_dir}/theirs; chmod 777 {run_dir}")
+    try:
+        failed = builders.play()
+    finally:
+        builders.nodes.shell("g3", f"rm -r {run_dir}")
+    assert failed.returncode == 2 and run_dir in failed.output, failed.output
+    assert {host for _cause, host in problems_of(failed)} == {"g3"}, failed.output
+    assert failed.result("g1", "gpufabric.nccl.nccl_tests_spread")["hosts"] == ["g2"]
+    for node in ("g1", "g2"):
+        assert builders.nodes.shell(node, f"ls -d {run_dir}", check=False).stdout == ""
+        assert builders.nodes.shell(node, "pgrep -f [b]ringing/sshd", check=False).stdout == ""
+
+    played = builders.play()
+    assert played.returncode == 0, played.output
+    assert played.result("g1", "gpufabric.nccl.nccl_tests_spread")["hosts"] == ["g3"]
+
+
 @pytest.mark.slow
 def test_a_build_that_goes_on_is_ended_by_the_teardown(builders):
     variables = {
@@ -286,5 +308,10 @@ def test_what_is_refused(builders):
     assert unknown.returncode == 2 and "the source has no all_reduse_perf" in unknown.output, unknown.output
     old = builders.play(nccl_tests_dir=ELSEWHERE, nccl_tests_force=True, nccl_tests_architectures=["7.0"])
     assert old.returncode == 2 and problems_of(old) == [("build-architecture", "g1")], old.output
+    other = builders.play(gpufabric_run_id="other")
+    assert other.returncode == 2 and other.changed() == [], other.output
+    assert "gpufabric_run_id: 'other' is not allowed; allowed: to leave it out here" in " ".join(other.output.split())
+    state = builders.play(nccl_tests_state="removed")
+    assert "nccl_tests_state: 'removed' is not allowed; allowed: present, absent" in state.output
     kind = builders.play(nccl_tests_timeout="long")
     assert kind.returncode == 2 and "nccl_tests_timeout: 'long' is not allowed; allowed: a whole number" in kind.output

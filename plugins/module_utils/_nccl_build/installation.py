@@ -55,7 +55,8 @@ class Mark:
 
     def as_text(self) -> str:
         """The file of the mark."""
-        content = {"schema": SCHEMA, "recipe": self.recipe, "programs": self.programs, "built_on": self.built_on}
+        content: dict[str, t.Any] = {"schema": SCHEMA, "recipe": self.recipe, "programs": self.programs}
+        content["built_on"] = self.built_on
         if self.keep_directory:
             content["keep_directory"] = True
         return json.dumps(content, indent=1, sort_keys=True) + "\n"

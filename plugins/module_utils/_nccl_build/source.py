@@ -149,11 +149,11 @@ def download(url: str, checksum: str) -> bytes:
     try:
         data = fetched.get(timeout=_DOWNLOAD_TIMEOUT)
     except queue.Empty:
-        reason = f"{url}: not finished after {_DOWNLOAD_TIMEOUT:g} s"
-        raise known_cause("build-source-unreachable", reason, place=host) from None
+        words = f"{url}: not finished after {_DOWNLOAD_TIMEOUT:g} s"
+        raise known_cause("build-source-unreachable", words, place=host) from None
     if isinstance(data, Exception):
-        reason = getattr(data, "reason", None) or data
-        raise known_cause("build-source-unreachable", f"{url}: {reason}", place=host) from data
+        words = f"{url}: {getattr(data, 'reason', None) or data}"
+        raise known_cause("build-source-unreachable", words, place=host) from data
     if len(data) > _MOST_ARCHIVE:
         raise NodeError(f"what is at {url} is larger than {_MOST_ARCHIVE >> 20} MiB")
     check_data(data, checksum, url)
