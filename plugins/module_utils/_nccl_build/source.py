@@ -173,7 +173,7 @@ def _fetch(url: str) -> bytes | Exception:
                     break
                 data += block
     # Whatever it is, the caller waits for it.
-    except Exception as error:  # pylint: disable=broad-exception-caught
+    except Exception as error:
         return error
     return bytes(data)
 

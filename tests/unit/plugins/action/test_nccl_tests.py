@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import base64
+import pathlib
 
 import pytest
+import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
@@ -106,3 +108,17 @@ def test_an_address_with_a_password_does_not_reach_the_node(build):
     result, calls = build(iter([]), git_url="https://user:s3cret@host/x", git_ref="main")
     assert result["failed"] and "git_url: 'https://***@host/x' is not allowed" in result["msg"] and not calls
     assert "s3cret" not in str(result)
+
+
+def test_the_run_that_connects_the_workers_is_removed_whatever_fails():
+    """Until then no task ends the play."""
+    tasks = pathlib.Path(__file__).parents[4] / "roles/nccl_tests/tasks"
+    connect, send, end, stop = yaml.safe_load((tasks / "spread.yml").read_text())[1]["block"]
+    assert connect["ansible.builtin.include_role"]["tasks_from"] == "connect_some"
+    assert "gpufabric.nccl.nccl_tests_spread" in send and "gpufabric.nccl.run_cleanup" in end
+    assert all(task["ignore_errors"] and task["ignore_unreachable"] for task in (send, end))
+    assert "gpufabric.nccl.fail_with_problems" in stop and "gpufabric_lost" in stop["when"]
+    teardown = yaml.safe_load((tasks / "teardown.yml").read_text())
+    roles = [task for task in teardown if "ansible.builtin.include_role" in task]
+    assert [role["vars"] for role in roles] == [{"gpufabric_run_id": "{{ nccl_tests_run_id }}"}]
+    assert roles[0]["ansible.builtin.include_role"]["tasks_from"] == "teardown"
