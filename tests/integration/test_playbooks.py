@@ -142,6 +142,7 @@ def test_a_killed_sshd_is_started_again_alone(nodes, first):
     assert reached(nodes, nodes.run_id) == nodes.names
 
 
+@pytest.mark.slow
 def test_two_runs_at_once(nodes, first, tmp_path):
     variables = {"gpufabric_run_id": "other", "key_exchange_user_config": True}
     with concurrent.futures.ThreadPoolExecutor() as pool:

@@ -528,6 +528,7 @@ def test_a_job_that_is_suspended(jobs: t.Any, cluster: t.Any, mpijobs: t.Any, re
     )
 
 
+@pytest.mark.slow
 def test_diagnosis_of_pods(
     cluster: t.Any, cluster_player: t.Any, pods: t.Any, faults: t.Any, tmp_path: pathlib.Path
 ) -> None:

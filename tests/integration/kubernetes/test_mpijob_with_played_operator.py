@@ -205,7 +205,13 @@ NO_CHROOT = {"name": "worker", "securityContext": {"capabilities": {"drop": ["SY
             "nvidia.com/gpu",
             marks=pytest.mark.slow,
         ),
-        ({"mpijob_command": ["sh", "-c", "echo cannot work >&2; exit 7"]}, "pod-crash", "cannot work"),
+        # What Kubernetes says of pods is read in test_faults as well.
+        pytest.param(
+            {"mpijob_command": ["sh", "-c", "echo cannot work >&2; exit 7"]},
+            "pod-crash",
+            "cannot work",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             {"mpijob_pod_spec": {"containers": [NO_CHROOT]}},
             "pod-crash",

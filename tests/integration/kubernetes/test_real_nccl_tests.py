@@ -92,6 +92,7 @@ def check(results, hosts):
         assert sorted({rank["device"] for rank in result["ranks"]}) == [*range(GPUS)]
 
 
+@pytest.mark.slow
 def test_pods_with_gpus(runs, gpus):
     played = runs.play(
         worker_pods_replicas=2,

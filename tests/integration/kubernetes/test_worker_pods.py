@@ -209,6 +209,7 @@ exec /usr/bin/orted.real "$@"
 """
 
 
+@pytest.mark.slow
 def test_cost_of_adopted_pods_and_no_stream_held_while_the_program_runs(logged, pods):
     runs, log = logged
     names = ["a", "b", "c"]
@@ -232,9 +233,8 @@ def test_cost_of_adopted_pods_and_no_stream_held_while_the_program_runs(logged, 
 
 
 # Workers are also lost in test_faults.
-@pytest.mark.parametrize(
-    "lost", [pytest.param("a", id="launcher"), pytest.param("b", id="worker", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [pytest.param("a", id="launcher"), pytest.param("b", id="worker")])
 def test_pod_deleted_in_the_middle_is_named_and_the_others_are_cleaned(runs, pods, faults, lost):
     names = ["a", "b", "c"]
     pods.create(*names)
