@@ -363,8 +363,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> t.Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: t.Any) -> None:
-    """Say what became of all faults that have been recorded so far."""
-    records = [record for test in read_tests(FAULTS) for record in test["records"]]
+    """Say what became of the faults of this run. Records of earlier runs, or of other tests, may lie beside them."""
+    reports = itertools.chain(*terminalreporter.stats.values())
+    ran = {report.nodeid for report in reports if isinstance(report, pytest.TestReport)}
+    records = [record for test in read_tests(FAULTS) if test["test"] in ran for record in test["records"]]
     if records:
         terminalreporter.write_line(f"fault matrix: {counts(records)}")
 

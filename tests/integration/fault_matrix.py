@@ -46,7 +46,7 @@ class FaultMatrix:
         told_by: str,
         where: str = "a worker",
         severity: str = "error",
-        beside: t.Iterable[tuple[str, str | None]] = (),
+        beside: t.Iterable[tuple[str, str | None] | tuple[str, str | None, str]] = (),
         *,
         symptom: bool = False,
         stand_in: str = "",
@@ -54,14 +54,15 @@ class FaultMatrix:
         """Record what was told of a fault, and fail unless ``problems`` are ``expected`` of ``host`` with ``severity``, and no more.
 
         ``fault``: what was done, in words. ``host``: None where it is no host's. ``told_by``: the module, or the program.
-        ``where``: in words. ``beside``: id and host of what other faults that are made at the same time are told as.
+        ``where``: in words. ``beside``: id, host and severity of what else is told, such as of other faults that are made at the same
+        time; without a severity, it is that of this fault.
         ``symptom``: the cause is another one than ``expected``, which only SYMPTOMS are otherwise. ``stand_in``: in words, what
         is not the real thing.
         """
         problems = list(problems)
         wanted = (expected, host, severity)
-        others = set(beside) - {(expected, host)}
-        told = {_key(problem) for problem in problems if (problem["id"], problem["host"]) not in others}
+        others = {(one, of, *(its or [severity])) for one, of, *its in beside if (one, of) != (expected, host)}
+        told = {_key(problem) for problem in problems} - others
         outcome = "right" if told == {wanted} else "wrong" if {key[0] for key in told} - {"unknown"} else "unknown"
         self._keep(
             what=fault,

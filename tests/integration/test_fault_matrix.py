@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import pathlib
@@ -75,17 +76,36 @@ def test_the_right_cause_of_the_right_host(matrix, tmp_path):
 
 def test_faults_that_are_made_at_the_same_time(matrix):
     problems = [MISSING, told("disk-full", "g2"), told("clock-off", "g1", "warning")]
-    pairs = [("daemon-missing", "g3"), ("disk-full", "g2"), ("clock-off", "g1")]
-    for (identity, host), severity in zip(pairs, ("error", "error", "warning")):
-        matrix.fault("fault", problems, identity, host, "mpi_run", severity=severity, beside=pairs)
+    made = [("daemon-missing", "g3", "error"), ("disk-full", "g2", "error"), ("clock-off", "g1", "warning")]
+    for identity, host, severity in made:
+        matrix.fault("fault", problems, identity, host, "mpi_run", severity=severity, beside=made)
+    first = made[0][:2]
     with pytest.raises(AssertionError):
-        matrix.fault("fault", problems, "daemon-missing", "g3", "mpi_run", beside=pairs[:2])
+        matrix.fault("fault", problems, *first, "mpi_run", beside=made[:2])
     with pytest.raises(AssertionError):
         # A fault that is made beside another one is its own host's alone.
-        matrix.fault("fault", [*problems, told("disk-full", "g3")], *pairs[0], "mpi_run", beside=pairs)
+        matrix.fault("fault", [*problems, told("disk-full", "g3")], *first, "mpi_run", beside=made)
     with pytest.raises(AssertionError):
         # That others are told is not that this one is.
-        matrix.fault("fault", problems[1:], *pairs[0], "mpi_run", beside=pairs)
+        matrix.fault("fault", problems[1:], *first, "mpi_run", beside=made)
+
+
+@pytest.mark.parametrize(
+    ("severity", "beside", "allowed"),
+    [
+        ("warning", ("processes-left", "g3", "warning"), True),
+        ("error", ("processes-left", "g3", "warning"), False),
+        ("warning", ("processes-left", "g3", "error"), False),
+        # Without one it is the severity of the fault.
+        ("error", ("processes-left", "g3"), True),
+        ("warning", ("processes-left", "g3"), False),
+    ],
+)
+def test_what_is_told_beside_a_fault_has_its_severity(matrix, tmp_path, severity, beside, allowed):
+    problems = [MISSING, told("processes-left", "g3", severity)]
+    with contextlib.nullcontext() if allowed else pytest.raises(AssertionError, match="alone is expected"):
+        matrix.fault("fault", problems, "daemon-missing", "g3", "mpi_run", beside=[beside])
+    assert outcomes(tmp_path) == ["right" if allowed else "wrong"]
 
 
 def test_of_a_healthy_run_nothing_is_told(matrix, tmp_path):

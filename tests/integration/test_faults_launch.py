@@ -491,7 +491,7 @@ def test_faults_of_hosts(mesh, told, batch, version):
             host,
             told_by,
             fault.where,
-            beside=[(identity, host) for identity in fault.beside],
+            beside=[(identity, host, "warning") for identity in fault.beside],
             stand_in=fault.stand_in,
         )
     told.check()
@@ -511,8 +511,6 @@ BREAK = (
 )
 #: Arguments with which the copies wait, as ranks wait for those that do not come.
 WAITS = (f"{FOLDER}/waits", "/dev/null")
-#: As nccl-tests prints it, for -b x.
-REFUSED = "echo \"invalid size specified for 'minbytes'\" >&2; exit 255"
 SHRINKS = (
     "import mmap, os; f = open('/tmp/shrinks', 'w+b'); f.truncate(1 << 20); m = mmap.mmap(f.fileno(), 1 << 20);"
     " f.truncate(0); m[0]"
@@ -554,9 +552,6 @@ PROGRAMS: dict[str, Broken] = {
     ),
     # A look would tell of a program for another processor that it differs, and no more.
     "program for another processor": Broken("program-wrong-machine", alone(f"exec {FOLDER}/foreign")),
-    "argument that nccl-tests refuses": Broken(
-        "test-argument", ("bash", "-c", REFUSED), own=False, stand_in="echo prints the message of nccl-tests"
-    ),
     "rank killed (signal 9)": Broken("rank-killed", alone("kill -9 $$")),
     "rank told to end (signal 15)": Broken("rank-ended", alone("kill -15 $$")),
     "rank that touches memory that is not its own (signal 11)": Broken(
@@ -712,7 +707,7 @@ def test_healthy_runs(mesh, told, version):
     told.healthy("contradicting OMPI_MCA_* in the environment", contradicted[TRIOS[0][0]][0], told_by)
     found = problems[TRIOS[2][0]][1]
     # Each rank prints a table of its own. Where one begins in the middle of another, that looks cut.
-    alone = [("separate-runs", None), ("output-cut", None)]
+    alone = [("separate-runs", None, "warning"), ("output-cut", None, "warning")]
     told.fault("program that runs without MPI", found, "mpi-missing", None, told_by, "all hosts", beside=alone)
     told.check()
 
@@ -834,7 +829,7 @@ def test_limits_of_a_host(mesh, told, version):
         symptom=True,
     )
     # What is left there cannot be ended, for that takes a process, too.
-    left = [("processes-left", pids[2])]
+    left = [("processes-left", pids[2], "warning")]
     told.fault("limit of processes reached", problems[pids[0]][0], "pids-low", pids[2], told_by, beside=left)
     told.check()
 
@@ -882,7 +877,7 @@ def test_nodes_that_are_lost_meanwhile(mesh, told, version, tmp_path):
         ("node that is lost while the program runs", "connect-unreachable", killed),
     ):
         # What is left there cannot be ended.
-        left = [("processes-left", worker)]
+        left = [("processes-left", worker, "warning")]
         told_by = f"mpi_run, Open MPI {version}"
         told.fault(what, problems[launcher][0], identity, worker, told_by, beside=left)
     told.check()

@@ -131,7 +131,7 @@ def sshd(**options: t.Any) -> dict[str, t.Any]:
     return {"gpufabric.nccl.sshd_instance": {"run_id": "faults", **options}, "ignore_errors": True}
 
 
-def test_faults_of_an_sshd(breakable: Nodes, faults: FaultMatrix) -> None:
+def test_faults_of_an_sshd(fresh_nodes: Nodes, faults: FaultMatrix) -> None:
     tasks: list[dict[str, t.Any]] = []
     for _run, make in MENDED:
         tasks += [{RAW: make}, sshd(state="restarted")]
@@ -141,14 +141,14 @@ def test_faults_of_an_sshd(breakable: Nodes, faults: FaultMatrix) -> None:
     tasks += [sshd(), {**sshd(), **AS_USER}, sshd(state="absent"), {**sshd(state="absent"), **AS_USER}]
     play = {"hosts": "g1", "gather_facts": False, "tasks": tasks}
     with contextlib.ExitStack() as mending:
-        mending.callback(breakable.shell, "g1", "rm -rf /opt/without-* /root/host_key; mkdir -p /run/sshd")
+        mending.callback(fresh_nodes.shell, "g1", "rm -rf /opt/without-* /root/host_key; mkdir -p /run/sshd")
         for name, caps in {"chroot": "-sys_chroot", "set-user": "-setuid,-setgid"}.items():
             text = WITHOUT.format(caps=caps)
-            breakable.shell("g1", f"printf %s '{text}' > /opt/without-{name}; chmod +x /opt/without-{name}")
+            fresh_nodes.shell("g1", f"printf %s '{text}' > /opt/without-{name}; chmod +x /opt/without-{name}")
         for make, mend in SURROUNDINGS:
-            mending.callback(privileged, breakable, mend)
-            privileged(breakable, make)
-        played = breakable.playbook([play])
+            mending.callback(privileged, fresh_nodes, mend)
+            privileged(fresh_nodes, make)
+        played = fresh_nodes.playbook([play])
     results = [record["result"] for record in played.records if record["action"] == "gpufabric.nccl.sshd_instance"]
     assert len(played.records) == len(tasks), played.output
     for run, _make in MENDED:

@@ -227,7 +227,14 @@ def test_two_bad_of_sixteen_and_one_that_others_cannot_reach_are_found_in_few_ro
 
 @pytest.mark.slow
 def test_of_good_nodes_none_is_accused(lab, tmp_path):
-    settings = {"gpufabric_target": "g6:g7:g8:g9", "isolate_mode": "pairs", "isolate_inside": "none"}
+    # Neighbours in a rack are not measured first.
+    racks = {"g6": "b", "g7": "a", "g8": "b", "g9": "a"}
+    settings = {
+        "gpufabric_target": "g6:g7:g8:g9",
+        "isolate_mode": "pairs",
+        "isolate_inside": "none",
+        "isolate_domains": racks,
+    }
     # The limit is what these nodes show themselves.
     derived = {"isolate_limit": None, "isolate_tolerance_percent": 60}
     report = tmp_path / "report"
@@ -240,6 +247,8 @@ def test_of_good_nodes_none_is_accused(lab, tmp_path):
     assert {frozenset((pair["a"], pair["b"])) for pair in document(report)["pairs"]} == {
         frozenset(pair) for pair in (("g6", "g7"), ("g6", "g8"), ("g6", "g9"), ("g7", "g8"), ("g7", "g9"), ("g8", "g9"))
     }
+    state = document(report)["state"]
+    assert state["domains"] == racks and [test["nodes"] for test in state["tests"][:2]] == [["g7", "g8"], ["g9", "g6"]]
     assert json.loads((report / "results.json").read_text())["verdict"] == "pass"
     # Four module executions prepare and clean a node, and three are of each round in which it starts a group.
     rounds = document(report)["rounds"]

@@ -172,6 +172,13 @@ def test_points_of_all_kinds(launch, tmp_path):
         # A null takes away what the launcher has, on its own rank too, which has mpirun's environment.
         assert packed.extractfile("points/8/stdout").read().decode().split() == ["ALGO=unset"] * 3
 
+    # What is larger than the limit stays where it is.
+    large = {"points": [{"argv": ["seq", "10000"]}], "fetch_dest": str(tmp_path / "none"), "fetch_limit": "1K"}
+    kept = launch.module("mpi_run", {**launch.options, **large})
+    (warning,) = kept["warnings"]
+    assert "stays on g1" in warning and warning.endswith("/output.tar.gz is larger than fetch_limit, 1K")
+    assert kept["complete"] and "output" not in kept["points"][0] and list((tmp_path / "none").iterdir()) == []
+
 
 @pytest.mark.slow
 def test_a_run_that_lost_everything_but_its_files_is_taken_up(launch):
@@ -200,6 +207,12 @@ def test_a_run_that_lost_everything_but_its_files_is_taken_up(launch):
     again = launch.module("mpi_run", {**options, "time_limit": 0.1})
     assert again["limited"] and not again["complete"] and not again["failed"]
     assert [point["status"] for point in again["points"]] == ["finished", "not_run", "not_run"]
+    # One that a limit has ended is taken up, unless that is not wanted.
+    anew, taken_up = launch.modules(
+        [("mpi_run", {**options, "resume": False, "time_limit": 0.1}), ("mpi_run", options)]
+    )
+    assert anew["limited"] and not anew["points"][0]["resumed"], anew
+    assert [point["resumed"] for point in taken_up["points"]] == [True, False, False], taken_up
 
 
 def pid_of(nodes, node):

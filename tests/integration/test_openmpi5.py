@@ -161,4 +161,6 @@ def test_a_lost_hostfile_is_noticed(pair, tmp_path, openmpi5, faults):
     document = result_of(tmp_path)
     assert document["verdict"] != "pass"
     assert any("launcher" in problem["cause"] for problem in document["problems"]), document["problems"]
-    faults.fault("hostfile lost", document["problems"], "hosts-differ", "g2", "mpi_run, Open MPI 5.0", "the launcher")
+    # mpirun loses it on the launcher; the host that is named is the one that takes no part for that reason.
+    words = "hostfile lost, so that a worker takes no part"
+    faults.fault(words, document["problems"], "hosts-differ", "g2", "mpi_run, Open MPI 5.0", "the launcher")

@@ -113,9 +113,11 @@ def mpi(request: pytest.FixtureRequest) -> dict[str, t.Any]:
 @pytest.fixture
 def deaf(planes: Planes) -> t.Iterator[Planes]:
     """The nodes, whose data network swallows all that is sent on it."""
-    planes.filter("--append", "INPUT", "--in-interface", "net1", "--jump", "DROP")
-    yield planes
-    planes.filter("--flush", "INPUT")
+    try:
+        planes.filter("--append", "INPUT", "--in-interface", "net1", "--jump", "DROP")
+        yield planes
+    finally:
+        planes.filter("--flush", "INPUT")
 
 
 def talk(planes: Planes, mpi: dict[str, t.Any], control: str, other: str) -> None:
@@ -149,8 +151,10 @@ def test_a_control_network_that_leads_nowhere_ends_in_time(deaf, mpi):
     # ssh is not let through. It fails by itself, and sooner than TCP gives up.
     patience = "sed -i 's/ConnectTimeout {}$/ConnectTimeout {}/' /run/gpufabric/net1/ssh/config"
     deaf.nodes.shell("g1", patience.format(10, 3))
-    refused = deaf.run(mpi, "net1", ["true"])
-    deaf.nodes.shell("g1", patience.format(3, 10))
+    try:
+        refused = deaf.run(mpi, "net1", ["true"])
+    finally:
+        deaf.nodes.shell("g1", patience.format(3, 10))
     (point,) = refused["points"]
     assert refused["failed"] and point["status"] == "failed", refused
     subnet = ipaddress.ip_network(deaf.subnets["net1"])

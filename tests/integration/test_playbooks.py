@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whole runs. The tests with the fixture ``first`` need one that has been, and leave it as they found it, but for the last."""
+"""Whole runs. The tests with the fixture ``first`` need one that has been, and leave it as they found it."""
 
 from __future__ import annotations
 
@@ -77,21 +77,27 @@ def differences(nodes: Nodes, before: dict[str, set[str]]) -> list[str]:
 class First:
     """A run from nothing. ``sent``: packets by interface, of each node."""
 
-    before: dict[str, set[str]]
     played: Played
     report_dir: pathlib.Path
     sent: dict[str, list[int]]
 
 
 @pytest.fixture(scope="module")
-def first(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> First:
+def first(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[First]:
+    """A run, whose teardown leaves nothing after all tests that need it: whatever their order, none of them is the last."""
     before = states(nodes)
     report_dir = tmp_path_factory.mktemp("first")
     begin = {name: packets(nodes, name) for name in ("eth0", "net1")}
     played = nodes.benchmark(report_dir, **WHOLE)
     assert played.returncode == 0, played.output
     sent = {name: [b - a for a, b in zip(counts, packets(nodes, name))] for name, counts in begin.items()}
-    return First(before, played, report_dir, sent)
+    yield First(played, report_dir, sent)
+    played = nodes.playbook("gpufabric.nccl.teardown")
+    assert played.returncode == 0, played.output
+    assert {node: len(played.executions(node)) for node in nodes.names} == dict.fromkeys(nodes.names, 1)
+    assert differences(nodes, before) == []
+    again = nodes.playbook("gpufabric.nccl.teardown")
+    assert again.returncode == 0 and again.changed() == []
 
 
 def test_a_run(nodes, first):
@@ -217,15 +223,6 @@ def test_a_launch_that_fails_says_why(nodes, first, tmp_path):
     assert "Connection refused" in problem["evidence"] and "Connection refused" in played.output
 
 
-def test_nothing_is_left_after_teardown(nodes, first):
-    played = nodes.playbook("gpufabric.nccl.teardown")
-    assert played.returncode == 0, played.output
-    assert {node: len(played.executions(node)) for node in nodes.names} == dict.fromkeys(nodes.names, 1)
-    assert differences(nodes, first.before) == []
-    again = nodes.playbook("gpufabric.nccl.teardown")
-    assert again.returncode == 0 and again.changed() == []
-
-
 @pytest.fixture(scope="module")
 def pair(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
     """Two nodes that tests put into a state of their own."""
@@ -273,9 +270,9 @@ MISSING = {
 def test_missing_software_is_told_before_anything_is_changed(pair, tmp_path, name, faults):
     files, identity, advice = MISSING[name]
     folder = {"mpirun": "/usr/bin", "mpi4py": "/usr/lib/python3/dist-packages"}[name]
-    pair.shell("g2", f"mkdir /opt/away; mv {folder}/{files} /opt/away")
-    before = states(pair)
     try:
+        pair.shell("g2", f"mkdir /opt/away; mv {folder}/{files} /opt/away")
+        before = states(pair)
         played = pair.benchmark(tmp_path, gpufabric_run_id="missing")
         changes = differences(pair, before)
     finally:

@@ -264,9 +264,11 @@ def test_a_sweep_whose_controller_is_lost_goes_on(machines, tmp_path):
 def test_a_slow_gpu_is_isolated(make_nodes, nccl_tests, tmp_path):
     machines = Machines(make_nodes(4), nccl_tests)
     machines.set("g3", FAULT="slow")
+    machines.set("g4", gpus=GPUS + 1)
     played = machines.play(
         "isolate",
         tmp_path,
+        isolate_allow_uneven_gpus=True,
         isolate_backend="nccl",
         isolate_min_bytes="512K",
         isolate_iterations=2,
@@ -335,13 +337,14 @@ def test_options_that_change_the_output_in_text_and_json(machines, tmp_path, arg
 
 
 class Fault(t.NamedTuple):
-    """A fault of the second node, or of the variables of the play, and what is told of it."""
+    """A fault of the second node, or of the variables of the play, and what is told of it. ``where``: in words."""
 
     words: str
     cause: str
     settings: dict[str, t.Any]
     variables: t.Mapping[str, t.Any] = types.MappingProxyType({})
     host: str | None = "g2"
+    where: str = "a worker"
 
 
 #: NCCL says why of some in its log alone.
@@ -353,6 +356,14 @@ FAULTS = (
     Fault("another version of NCCL", "nccl-version-differs", {"FAULT": "version-differs"}, {}, None),
     Fault("a GPU that is away for CUDA, and not for nvidia-smi", "gpus-missing", {"CUDA_GPUS": 1}),
     Fault("wrong values", "wrong-values", {"FAULT": "wrong-values"}, {}, None),
+    Fault(
+        "argument that nccl-tests refuses",
+        "test-argument",
+        {},
+        {"nccl_benchmark_extra_args": ["-b", "x"]},
+        None,
+        "all hosts",
+    ),
 )
 
 
@@ -375,6 +386,7 @@ def test_faults(machines, tmp_path, faults, openmpi5, fault):
         fault.cause,
         fault.host,
         "nccl_benchmark",
-        beside=[("output-cut", None)],
+        fault.where,
+        beside=[("output-cut", None, "warning")],
         stand_in="stand-ins for CUDA and NCCL",
     )

@@ -144,10 +144,16 @@ def test_a_look_from_another_launcher_for_another_program_without_a_host_that_fa
         "preflight_timeout": 2,
         "preflight_fail": False,
     }
-    write(trio, "g2", "/opt/some_perf", "#!/bin/bash\n")
-    # Where the run is to be is somebody else's directory.
-    trio.shell("g1", "install -d -o nobody /run/gpufabric/look")
-    played = trio.playbook([{"hosts": "workers", "gather_facts": False, "tasks": tasks}], **variables)
+    try:
+        write(trio, "g2", "/opt/some_perf", "#!/bin/bash\n")
+        # Where the run is to be is somebody else's directory.
+        trio.shell("g1", "install -d -o nobody /run/gpufabric/look")
+        played = trio.playbook([{"hosts": "workers", "gather_facts": False, "tasks": tasks}], **variables)
+    finally:
+        trio.shell("g2", "rm -f /opt/some_perf")
+        trio.shell("g1", "rm -rf /run/gpufabric/look; rmdir --ignore-fail-on-non-empty /run/gpufabric")
+        removed = trio.playbook("gpufabric.nccl.teardown", gpufabric_run_id="look")
+    assert removed.returncode == 0, removed.output
     assert played.returncode == 0, played.output
     assert {record["host"] for record in played.records if record["action"] == PREFLIGHT} == {"g2"}
     result = played.result("g2", PREFLIGHT)

@@ -302,8 +302,11 @@ def test_an_ordinary_user_needs_no_privilege(breakable):
 
 def test_a_locked_root_can_be_logged_in_to(breakable):
     try:
-        _locked, started = breakable.modules([raw("usermod --lock root"), sshd("locked")], "--diff")
+        _locked, started, refused = breakable.modules(
+            [raw("usermod --lock root"), sshd("locked"), sshd("without", use_pam=False)], "--diff"
+        )
         assert "+ UsePAM yes" in differences(started)
+        assert [problem["id"] for problem in refused["problems"]] == ["account-locked"], refused
         (ssh,) = ssh_to_itself(breakable, started)
         assert breakable.shell("g1", f"{ssh} id -un").stdout == "root\n"
     finally:

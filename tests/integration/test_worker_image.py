@@ -4,7 +4,8 @@
 
 """The entrypoint of the worker image as process 1 of containers over this machine's own root, with real ssh.
 
-What is not slow shows that it serves, says what is wrong and ends. The rest changes only with containers/worker.
+What is not slow shows that it serves, says what is wrong and ends. The rest changes only with containers/worker, and is not slow either
+where that has changed.
 """
 
 from __future__ import annotations
@@ -17,16 +18,28 @@ import typing as t
 
 import pytest
 from background import wait
-from conftest import slow
+from changes import has_changed
 
 DIRECTORY = pathlib.Path(__file__).parents[2] / "containers/worker"
 PROGRAM = "/opt/gpufabric-worker.py"
 USER_ID = 12345
 
+CHANGED = has_changed("containers/worker")
+
 #: As an ordinary user in group 0, under which OpenShift runs containers; the commands before run as root.
 AS_USER = f"exec setpriv --reuid={USER_ID} --regid=0 --clear-groups"
 #: Waits for somebody to listen on port 22.
 TAKEN = "until ss -Hlnt 'sport = 22' | grep -q .; do sleep 0.1; done"
+
+
+def slow_test(function: t.Callable[..., None]) -> t.Callable[..., None]:
+    """A test that is slow, unless the image has changed."""
+    return function if CHANGED else pytest.mark.slow(function)
+
+
+def slow(*values: t.Any) -> t.Any:
+    """Parameters with which a test is slow, unless the image has changed."""
+    return pytest.param(*values, marks=() if CHANGED else pytest.mark.slow)
 
 
 def call(*argv: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
@@ -165,7 +178,7 @@ def test_key_of_a_read_only_secret_lets_in_and_the_environment_is_there(start, s
     assert "700 /run/gpufabric-worker" in modes and "600 /run/gpufabric-worker/id_rsa" in modes
 
 
-@pytest.mark.slow
+@slow_test
 def test_workers_reach_each_other_without_an_option_and_only_with_the_key_of_the_job(start, tmp_path):
     first, second = start("shell"), start("shell")
     stranger = tmp_path / "stranger"
@@ -185,7 +198,7 @@ def test_workers_reach_each_other_without_an_option_and_only_with_the_key_of_the
     assert first.shell(f"ssh -o StrictHostKeyChecking=no {third.address} hostname 2>/dev/null") == "worker-202\n"
 
 
-@pytest.mark.slow
+@slow_test
 def test_nobody_else_gets_in(start, tmp_path):
     worker = start("shell")
     worker.wait_for("Server listening")
@@ -198,7 +211,7 @@ def test_nobody_else_gets_in(start, tmp_path):
     assert worker.ssh("true").returncode == 0
 
 
-@pytest.mark.slow
+@slow_test
 def test_host_keys_are_each_containers_own(start):
     workers = [start("shell"), start("shell")]
     keys = set()
@@ -208,7 +221,7 @@ def test_host_keys_are_each_containers_own(start):
     assert len(keys) == 2
 
 
-@pytest.mark.slow
+@slow_test
 def test_orphans_are_reaped(start):
     worker = start("shell")
     worker.wait_for("Server listening")
@@ -239,7 +252,7 @@ def test_a_signal_ends_all_at_once(start, number, status):
     assert f"ends by SIG{number}" in worker.log()
 
 
-@pytest.mark.slow
+@slow_test
 def test_the_end_of_sshd_ends_the_container(start):
     worker = start("shell")
     worker.wait_for("Server listening")
@@ -248,7 +261,7 @@ def test_the_end_of_sshd_ends_the_container(start):
     assert "sshd was ended by SIGKILL, so this container ends" in worker.log()
 
 
-@pytest.mark.slow
+@slow_test
 def test_shell_without_sshd_only_waits(start):
     worker = start("shell", START_SSHD="false")
     # The kernel drops a signal that process 1 has not yet provided for, which it does before it copies the keys.
@@ -258,7 +271,7 @@ def test_shell_without_sshd_only_waits(start):
     assert worker.wait() == 143
 
 
-@pytest.mark.slow
+@slow_test
 def test_shell_with_a_terminal_is_a_shell(start):
     worker = start("shell", options=["--tty", "--interactive"])
     worker.wait_for("Server listening")
@@ -281,14 +294,14 @@ def test_shell_with_a_terminal_is_a_shell(start):
         slow(["sh", "-c", "sleep 1000 & exit 0"], 0),
     ],
 )
-@pytest.mark.slow
+@slow_test
 def test_exit_status_of_a_command(start, command, status):
     worker = start(*command)
     assert worker.wait() == status
     assert "sshd" not in worker.log()
 
 
-@pytest.mark.slow
+@slow_test
 def test_a_command_decides_how_it_ends(start):
     script = (
         "trap 'echo asked; sleep 0.5; exit 3' TERM; trap 'echo nudged' USR1; echo ready; while :; do sleep 0.1; done"
@@ -302,7 +315,7 @@ def test_a_command_decides_how_it_ends(start):
     assert "asked" in worker.log()
 
 
-@pytest.mark.slow
+@slow_test
 def test_a_command_has_default_signals(start):
     worker = start("grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")
     assert worker.wait() == 0
@@ -310,7 +323,7 @@ def test_a_command_has_default_signals(start):
     assert [int(line.split()[1], 16) & ~0x180000000 for line in worker.log().splitlines()] == [0, 0], worker.log()
 
 
-@pytest.mark.slow
+@slow_test
 def test_a_launchers_command_reaches_workers(start):
     worker = start("shell")
     worker.wait_for("Server listening")
@@ -359,7 +372,7 @@ def test_the_home_of_a_user_stays_as_it_is(start, tmp_path):
     assert given.read_text().startswith("Host friend\n")
 
 
-@pytest.mark.slow
+@slow_test
 def test_entry_that_a_container_engine_made_up_is_not_used(start):
     line = f"{USER_ID}:x:{USER_ID}:0:user:/:/sbin/nologin"
     as_user = {"before": f"echo {line} >>/etc/passwd; {AS_USER}"}
@@ -371,7 +384,7 @@ def test_entry_that_a_container_engine_made_up_is_not_used(start):
     assert launcher.log() == "worker\n"
 
 
-@pytest.mark.slow
+@slow_test
 def test_not_as_process_1(start):
     worker = start("shell", before='sh -c \'sleep 1000 & "$0" "$@"; echo status $?\'')
     worker.wait_for("Server listening")

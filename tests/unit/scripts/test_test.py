@@ -194,3 +194,18 @@ def test_the_summary_has_the_last_that_a_check_said(script):
     trouble = f"exit status 2\n{script.tail(log)}"
     assert script.trouble_line(trouble) == "exit status 2: run scripts/render-fault-matrix"
     assert script.trouble_line("left no report of its tests") == "left no report of its tests"
+
+
+def test_a_check_with_all_slow_tests_has_more_time(script):
+    assert (
+        script.limit_of("integration", "all")
+        == 3 * script.limit_of("integration", "2/8")
+        > script.limit_of("docs", "all")
+    )
+
+
+def test_the_day_may_choose_the_part_of_the_slow_tests(script, monkeypatch):
+    monkeypatch.delenv("GPUFABRIC_TURN", raising=False)
+    by_commits = script.turn_of_slow_tests()
+    monkeypatch.setenv("GPUFABRIC_TURN", str(by_commits + 1))
+    assert script.turn_of_slow_tests() == by_commits + 1
