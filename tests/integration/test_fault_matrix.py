@@ -10,8 +10,10 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import pathlib
+import types
 import typing as t
 
+import conftest
 import pytest
 from fault_matrix import LOCAL_NODES, PODS, FaultMatrix, begun, passed, read_tests
 
@@ -113,6 +115,20 @@ def test_of_a_healthy_run_nothing_is_told(matrix, tmp_path):
     with pytest.raises(AssertionError):
         matrix.healthy("run", [told("clock-off", "g1", "warning")], "mpi_run")
     assert outcomes(tmp_path) == ["quiet", "false alarm"]
+
+
+def test_the_summary_of_a_run_counts_its_own_tests_alone(tmp_path, monkeypatch, request):
+    monkeypatch.setattr(conftest, "FAULTS", tmp_path)
+    matrix = FaultMatrix(tmp_path, LOCAL_NODES)
+    matrix.healthy("run", [], "mpi_run")
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "test_x.py::test_left_out (call)")
+    matrix.healthy("earlier", [], "mpi_run")
+    report = pytest.TestReport(request.node.nodeid, ("", 0, ""), {}, "passed", None, "call")
+    left_out = types.SimpleNamespace(nodeid="test_x.py::test_left_out")
+    lines: list[str] = []
+    stats = {"passed": [report], "deselected": [left_out]}
+    conftest.pytest_terminal_summary(types.SimpleNamespace(stats=stats, write_line=lines.append))
+    assert len(lines) == 1 and "; 1 healthy runs: 0 false alarms" in lines[0]
 
 
 def test_a_test_has_the_records_of_its_last_run(matrix, tmp_path, request):

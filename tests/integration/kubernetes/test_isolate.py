@@ -97,6 +97,9 @@ def test_nodes_are_marked_and_lose_the_mark_when_they_are_good_again(isolate, ru
         "isolate_mark_effect": EFFECT,
     }
     try:
+        played = isolate(**{**asked, **ALL_ARE_BAD, "isolate_mark_verdicts": ["suspect"]})
+        assert f"{kind} {key}=bad: set on no node, removed from no node." in played.output
+        assert marked() == set()
         played = isolate(**{**asked, **ALL_ARE_BAD})
         assert verdicts(runs.directory) == dict.fromkeys(names, "bad")
         assert f"{kind} {key}=bad: set on {node}, removed from no node." in played.output
