@@ -174,9 +174,11 @@ def test_points_of_all_kinds(launch, tmp_path):
 
     # What is larger than the limit stays where it is.
     large = {"points": [{"argv": ["seq", "10000"]}], "fetch_dest": str(tmp_path / "none"), "fetch_limit": "1K"}
-    kept = launch.module("mpi_run", {**launch.options, **large})
-    (warning,) = kept["warnings"]
-    assert "stays on g1" in warning and warning.endswith("/output.tar.gz is larger than fetch_limit, 1K")
+    task = {"gpufabric.nccl.mpi_run": {**launch.options, **large}}
+    played = launch.playbook([{"hosts": "g1", "gather_facts": False, "tasks": [task]}])
+    words = " ".join(played.output.split())
+    assert "stays on g1, in " in words and "is larger than fetch_limit, 1K" in words, played.output
+    kept = played.result()
     assert kept["complete"] and "output" not in kept["points"][0] and list((tmp_path / "none").iterdir()) == []
 
 

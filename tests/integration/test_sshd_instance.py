@@ -302,16 +302,20 @@ def test_an_ordinary_user_needs_no_privilege(breakable):
 
 def test_a_locked_root_can_be_logged_in_to(breakable):
     try:
-        _locked, started, refused = breakable.modules(
+        _locked, started, without = breakable.modules(
             [raw("usermod --lock root"), sshd("locked"), sshd("without", use_pam=False)], "--diff"
         )
-        assert "+ UsePAM yes" in differences(started)
-        assert [problem["id"] for problem in refused["problems"]] == ["account-locked"], refused
-        (ssh,) = ssh_to_itself(breakable, started)
+        assert "+ UsePAM yes" in differences(started) and "+ UsePAM no" in differences(without)
+        ssh, refused = ssh_to_itself(breakable, started, without)
         assert breakable.shell("g1", f"{ssh} id -un").stdout == "root\n"
+        # PAM alone lets it in.
+        assert breakable.shell("g1", f"{refused} id -un", check=False).returncode == 255
+        log = breakable.module("sshd_log", {"run_id": "without"})
+        assert [problem["id"] for problem in log["problems"]] == ["account-locked"], log
     finally:
         breakable.shell("g1", "usermod --password '*' root")
-        breakable.modules([("ssh_mesh", {"run_id": "locked", "state": "absent"}), sshd("locked", state="absent")])
+        runs = [{"run_id": run, "state": "absent"} for run in ("locked", "without")]
+        breakable.modules([(name, run) for run in runs for name in ("ssh_mesh", "sshd_instance")])
 
 
 def test_bad_input_is_one_line_and_changes_nothing(nodes):
