@@ -15,6 +15,8 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import Va
 #: What playbooks have in their headers (hosts, imports), where no variable of a host is known.
 ONLY_EXTRA = (
     "gpufabric_job",
+    "gpufabric_local_nodes",
+    "gpufabric_mpijobs",
     "gpufabric_target",
     "gpufabric_worker_pods",
     "local_nodes_group",

@@ -18,6 +18,7 @@ _SETTINGS = (
     "inside_limit",
     "tolerance_percent",
     "domains",
+    "allow_uneven_gpus",
     "backend",
     "collective",
     "min_bytes",

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import time
 import typing as t
 
@@ -17,6 +16,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import failure
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import open_file
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source import FETCH_TIMEOUT, check_address
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
@@ -50,7 +50,7 @@ class ActionModule(ActionBase):
         except GpufabricError as error:
             return {**result, "failed": True, **failure(error)}
         # With much verbosity it would be on the screen.
-        answer.get("invocation", {}).get("module_args", {}).pop("content", None)
+        answer.pop("invocation", None)
         return {**result, **answer}
 
     def _follow(self, answer: dict[str, t.Any], task_vars: t.Any) -> dict[str, t.Any]:
@@ -82,11 +82,12 @@ def read_archive(path: str) -> str:
     """An archive on the controller, in base64. Raises OptionError."""
     path = unfrackpath(path, follow=False)
     try:
-        if os.path.getsize(path) > _MOST:
-            raise OptionError("archive", path, f"an archive of nccl-tests of at most {_MOST >> 20} MiB")
-        with open(path, "rb") as file:
-            return base64.b64encode(file.read()).decode()
+        with open_file(path) as file:
+            content = file.read(_MOST + 1)
     except OSError as error:
         raise OptionError(
             "archive", path, f"an archive on the controller that can be read ({error.strerror})"
         ) from error
+    if len(content) > _MOST:
+        raise OptionError("archive", path, f"an archive of nccl-tests of at most {_MOST >> 20} MiB")
+    return base64.b64encode(content).decode()

@@ -52,6 +52,7 @@ CONTROLLER_ACTIONS = {
     "gpufabric.nccl.mpijob_plan",
     "gpufabric.nccl.nccl_tests_step",
     "gpufabric.nccl.preflight_step",
+    "gpufabric.nccl.report_folder",
     "gpufabric.nccl.worker_pods_plan",
 }
 

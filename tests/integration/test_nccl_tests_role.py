@@ -109,7 +109,7 @@ def test_programs_are_brought_to_the_others_and_run(builders, brought, tmp_path)
     for node in ("g2", "g3"):
         assert mark_of(builders, node) == mark
         left = builders.nodes.shell(node, f"ls -A {INSTALLED}; ls /run/gpufabric/bringing", check=False).stdout
-        assert left.split() == [".gpufabric-nccl-tests", "build"]
+        assert left.split() == [".gpufabric-nccl-tests", ".lock", "build"]
 
     again = builders.play()
     assert again.returncode == 0 and again.changed() == [], again.output

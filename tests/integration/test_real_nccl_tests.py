@@ -264,9 +264,11 @@ def test_a_sweep_whose_controller_is_lost_goes_on(machines, tmp_path):
 def test_a_slow_gpu_is_isolated(make_nodes, nccl_tests, tmp_path):
     machines = Machines(make_nodes(4), nccl_tests)
     machines.set("g3", FAULT="slow")
+    machines.set("g4", gpus=GPUS + 1)
     played = machines.play(
         "isolate",
         tmp_path,
+        isolate_allow_uneven_gpus=True,
         isolate_backend="nccl",
         isolate_min_bytes="512K",
         isolate_iterations=2,

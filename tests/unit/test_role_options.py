@@ -21,7 +21,6 @@ EXCEPTIONS = {
     "the roles preflight and nccl_benchmark set it, which tests run": {"preflight_ignore_errors"},
     "the roles report, preflight and isolate set it to remove their files, which tests run": {"report_remove"},
     "the playbook mpijob sets it, which tests run": {"nccl_benchmark_dedicated_launcher"},
-    "it goes to a check that the role nccl_benchmark makes too, which tests run": {"isolate_allow_uneven_gpus"},
     "it goes to nccl_tests_build, and unit tests download, clone, and build rccl-tests' arguments": {
         *("nccl_tests_url", "nccl_tests_git_url", "nccl_tests_git_ref", "nccl_tests_rocm_home"),
     },

@@ -60,10 +60,10 @@ _PREFIXES = (
 #: The program that printed a line, with its host: NCCL, Open MPI, nccl-tests.
 _SPEAKERS = re.compile(
     r"(?:^|[\s:])(?P<nccl>[\w.-]+):\d+:\d+ \[-?\d+\] "
-    r"|^\[(?P<mpi>[\w.-]*[A-Za-z][\w.-]*):\d+\S*\] "
+    r"|^\[(?=[\w.-]{0,252}[A-Za-z])(?P<mpi>[\w.-]{1,253}):\d{1,10}\S{0,200}\] "
     r"|(?:^|\s)(?P<test>[\w.-]+): Test (?:CUDA|NCCL|HIP|RCCL) failure"
 )
-_RANK_LINE = re.compile(r"#?\s*Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s")
+_RANK_LINE = re.compile(r"(?<!\w)Rank\s{1,20}(\d{1,9})\s.{0,200}?\bon\s{1,20}(\S{1,255})\s{1,20}device\s")
 _FIRST_ENDED = re.compile(r"\s*Process name: +\[\S+,(\d+)\]\s")
 #: Compared with words in lower case.
 _INFORMATIVE = frozenset(

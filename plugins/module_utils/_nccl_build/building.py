@@ -41,10 +41,18 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.toolcha
     make_arguments,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe import read_libraries
-from ansible_collections.gpufabric.nccl.plugins.module_utils._process import end_started, has_variable, run_detached
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
+    end_started,
+    has_variable,
+    parse_start,
+    run_detached,
+)
 
 #: In the environment of what a build starts: the directory of the installation.
 VARIABLE = "GPUFABRIC_NCCL_TESTS"
+
+#: Seconds until a build that was told to end has ended.
+_PATIENCE = 5.0
 
 #: Lines of the log that say why a build failed, of compilers, the linker, make and ptxas.
 _REASON = re.compile(r"\berror\b|\*\*\*|: No such file|cannot find|[Uu]ndefined reference|unsupported|Killed", re.ASCII)
@@ -104,7 +112,7 @@ def _work(installation: Installation, order: Order, begun: t.Callable[[], None])
         return
     with lock:
         lock.truncate(0)
-        lock.write(str(os.getpid()))
+        lock.write(identity_of(os.getpid()))
         lock.flush()
         begun()
         try:
@@ -117,6 +125,7 @@ def _work(installation: Installation, order: Order, begun: t.Callable[[], None])
         # The log says why one failed.
         installation.clear(installation.work)
         write_text(installation.outcome, json.dumps(outcome))
+        lock.truncate(0)
 
 
 def _build(installation: Installation, order: Order) -> None:
@@ -193,11 +202,38 @@ def end(installation: Installation, pid: int | None = None) -> None:
     end_started(pid, lambda environ: has_variable(environ, VARIABLE, installation.path))
 
 
+def identity_of(pid: int) -> str:
+    """What names a process among those of all machines, and of all times, that may share a directory. Raises ValueError if it has ended."""
+    start = parse_start(read_text(f"/proc/{pid}/stat") or "")
+    boot = (read_text("/proc/sys/kernel/random/boot_id") or "").strip()
+    return f"{pid} {start} {os.readlink('/proc/self/ns/pid')} {boot}"
+
+
+def builder_of(installation: Installation) -> int | None:
+    """The process that its lock names, if it runs on this node and is this user's."""
+    text = (read_text(installation.lock) or "").strip()
+    found = re.match(r"[1-9]\d{0,9}(?= )", text, re.ASCII)
+    with contextlib.suppress(OSError, ValueError):
+        if (
+            found
+            and os.stat(f"/proc/{found.group()}").st_uid == os.geteuid()
+            and identity_of(int(found.group())) == text
+        ):
+            return int(found.group())
+    return None
+
+
 def stop(installation: Installation) -> None:
-    """End a build that goes on, by the process that its lock names."""
+    """End a build that goes on. Raises NodeError if it is on another node, which shares the directory."""
     if installation.is_building():
-        text = (read_text(installation.lock) or "").strip()
-        end(installation, int(text) if text.isdigit() else None)
+        end(installation, builder_of(installation))
+        lock = installation.claim(_PATIENCE)
+        if lock is None:
+            raise NodeError(
+                f"a build of another node, or of another user, goes on in {installation.path}; wait for its end, or end it there",
+                has_cure=True,
+            )
+        lock.close()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,7 +252,7 @@ def follow(installation: Installation, seconds: float, done: t.Sequence[str] = (
         is_building = installation.is_building()
         text = read_text(installation.outcome)
         if text is not None:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 return Progress(outcome=json.loads(text))
         if not is_building:
             raise known_cause("build-failed", (read_text(installation.log) or "")[-500:], log=installation.log)

@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import stat
+import time
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
@@ -64,7 +65,7 @@ class Mark:
 
 def parse_mark(text: str) -> Mark | None:
     """The mark in a file; an empty one while nothing is built; None if it is no mark."""
-    with contextlib.suppress(ValueError, LookupError, AttributeError, TypeError):
+    with contextlib.suppress(ValueError, LookupError, AttributeError, TypeError, RecursionError):
         content = json.loads(text)
         if content["schema"] == SCHEMA:
             programs = {name: value for name, value in content["programs"].items() if _PROGRAM.match(name)}
@@ -115,30 +116,34 @@ class Installation:
     def check(self) -> None:
         """Raise NodeError where the directory cannot be made, is another's, or is not this user's alone to change."""
         existing = nearest_existing(self.path)
-        uid = os.geteuid()
         if existing != self.path and (not os.path.isdir(existing) or not os.access(existing, os.W_OK | os.X_OK)):
             raise NodeError(
                 f"{self.path} cannot be made, because {existing} is not a directory that this user may write;"
                 " set nccl_tests_dir to a path below one that is",
                 has_cure=True,
             )
-        for path, whose in foreign_on_way(existing, uid):
+        self.check_way()
+        if self.is_foreign():
+            raise NodeError(
+                f"{self.path} is there already, and this collection has not made it; remove it, or set nccl_tests_dir to"
+                " another directory",
+                has_cure=True,
+            )
+
+    def check_way(self) -> None:
+        """Raise NodeError where others can put something in place of the directory, or of one on the way to it."""
+        for path, whose in foreign_on_way(nearest_existing(self.path), os.geteuid()):
             raise NodeError(
                 f"{path}, on the way to {self.path}, {whose} can put other programs there; set nccl_tests_dir to a path below"
                 " directories of root and of this user only",
                 has_cure=True,
             )
+
         if os.path.lexists(self.path):
             status = os.lstat(self.path)
             if not stat.S_ISDIR(status.st_mode) or status.st_mode & stat.S_IWOTH:
                 raise NodeError(
                     f"{self.path} is no directory, or everybody may write it; remove it or set nccl_tests_dir",
-                    has_cure=True,
-                )
-            if self.is_foreign():
-                raise NodeError(
-                    f"{self.path} is there already, and this collection has not made it; remove it, or set nccl_tests_dir to"
-                    " another directory",
                     has_cure=True,
                 )
 
@@ -153,11 +158,17 @@ class Installation:
     def create(self) -> None:
         """Make the directory, with a mark that says that nothing is built yet. Raises NodeError."""
         self.check()
-        keep = os.path.isdir(self.path)
+        keep = False
         try:
-            os.makedirs(self.path, 0o755, exist_ok=True)
+            os.makedirs(os.path.dirname(self.path), 0o755, exist_ok=True)
+            try:
+                os.mkdir(self.path, 0o755)
+            except FileExistsError:
+                keep = True
         except OSError as error:
             raise NodeError(f"cannot make {self.path}: {error.strerror}") from error
+        # Another user may have made it meanwhile; or another node, which shares it and writes the mark now.
+        self.check_way()
         if not self.is_marked():
             self._write(Mark({}, {}, keep_directory=keep))
 
@@ -224,9 +235,13 @@ class Installation:
                 raise NodeError(f"cannot remove {path}: {error.strerror}") from error
 
     def remaining(self) -> list[str]:
-        """The paths of what there is, of a directory with a mark; the directory itself if it is removed with them."""
+        """The paths of what there is, of a directory with a mark; the directory itself if it is removed with them.
+
+        Raises NodeError where the mark is another user's.
+        """
         if not self.is_marked():
             return []
+        self.check_way()
         there = [path for path in self.places if os.path.lexists(path)]
         return [self.path] if len(os.listdir(self.path)) == len(there) and not self.keeps_directory() else there
 
@@ -238,28 +253,40 @@ class Installation:
             if not keep:
                 remove_empty_directories(self.path)
 
-    def claim(self) -> t.IO[str] | None:
-        """The file of the lock, which is held until it is closed; None while another process has it. Raises NodeError."""
-        try:
-            file = open(self.lock, "a+", encoding="utf-8")  # noqa: SIM115
-        except OSError as error:
-            raise NodeError(f"cannot write {self.lock}: {error.strerror}") from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            return None
-        return file
+    def claim(self, seconds: float = 2.0) -> t.IO[str] | None:
+        """The file of the lock, which is held until it is closed; None if another one has it for so long. Raises NodeError.
+
+        Whoever asks whether a build goes on has it for a moment.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            file = self._lock(fcntl.LOCK_EX)
+            if file is not None or time.monotonic() > deadline:
+                return file
+            time.sleep(0.05)
 
     def is_building(self) -> bool:
         """Whether a build goes on."""
         if not os.path.exists(self.lock):
             return False
-        file = self.claim()
+        # Shared with others that ask: only a build has it alone.
+        file = self._lock(fcntl.LOCK_SH)
         if file is None:
             return True
         file.close()
         return False
+
+    def _lock(self, how: int) -> t.IO[str] | None:
+        try:
+            file = open(self.lock, "a+", encoding="utf-8")  # noqa: SIM115
+        except OSError as error:
+            raise NodeError(f"cannot write {self.lock}: {error.strerror}") from error
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            return None
+        return file
 
 
 def file_checksum(path: str) -> str:

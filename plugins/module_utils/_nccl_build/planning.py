@@ -15,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     TEXT,
     Maybe,
     check_answer,
+    refuse,
     text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import (
@@ -53,6 +54,9 @@ def make_plan(looks: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) ->
     Raises GpufabricError.
     """
     nodes = {host: _checked(host, look) for host, look in looks.items()}
+    for host, look in looks.items():
+        if not isinstance(look.get("missing"), list):
+            raise refuse(host, "missing", look.get("missing"), "a list of what is missing")
     for option in ("url", "git_url"):
         check_address(f"nccl_tests_{option}", variables[option] or "", "nccl_tests_archive")
     build_on, wanted = variables["build_on"], program_names(variables["programs"])
@@ -92,7 +96,11 @@ def make_plan(looks: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) ->
 
 
 def _checked(host: str, look: t.Any) -> t.Any:
-    return check_answer(host, "node", look.get("node"), _LOOK)
+    node = check_answer(host, "node", look.get("node"), _LOOK)
+    foreign = [item for item in node["architectures"] if item.startswith("gfx") != (node["vendor"] == "amd")]
+    if foreign:
+        raise refuse(host, "node.architectures", foreign, f"architectures of {node['vendor'] or 'no vendor'}")
+    return node
 
 
 def _has(programs: t.Any, wanted: t.Sequence[str]) -> str | None:

@@ -14,6 +14,7 @@ import sys
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import (
     Installation,
     Mark,
@@ -38,6 +39,10 @@ def main(parameters: t.Mapping[str, t.Any]) -> None:
     sys.stdout.flush()
 
 
+#: Seconds until another node that shares the directory has received all.
+_PATIENCE = 120.0
+
+
 def receive(parameters: t.Mapping[str, t.Any], stream: t.IO[bytes]) -> dict[str, t.Any]:
     """Install what comes. ``parameters``: ``directory``, ``mark`` (its text), ``sizes`` of the programs in bytes, by their names and in
     their order, ``libraries`` (directories to look in first).
@@ -53,18 +58,39 @@ def receive(parameters: t.Mapping[str, t.Any], stream: t.IO[bytes]) -> dict[str,
     before = installation.read()
     if before is not None and before.digest == mark.digest:
         return {"changed": False, "missing": _missing(installation.build, mark, parameters["libraries"]), "reason": ""}
-    if installation.is_building():
-        raise NodeError(f"a build goes on in {installation.path}")
-    is_fresh = not installation.is_marked()
-    try:
-        installation.create()
-        missing = _take(installation, mark, parameters, stream)
-    except BaseException:
-        _undo(installation, is_fresh)
-        raise
-    if missing:
-        _undo(installation, is_fresh)
+    with _claimed(installation):
+        before = installation.read()
+        if before is not None and before.digest == mark.digest:
+            # Another node that shares the directory was faster.
+            return {
+                "changed": False,
+                "missing": _missing(installation.build, mark, parameters["libraries"]),
+                "reason": "",
+            }
+        is_fresh = not installation.read_recipe() and not os.path.lexists(installation.build)
+        try:
+            missing = _take(installation, mark, parameters, stream)
+        except BaseException:
+            _undo(installation, is_fresh)
+            raise
+        if missing:
+            _undo(installation, is_fresh)
     return {"changed": not missing, "missing": missing, "reason": ""}
+
+
+def _claimed(installation: Installation) -> t.IO[str]:
+    """The lock of the directory, which is made if it is not there. Raises NodeError."""
+    while True:
+        installation.create()
+        # A build names its process there; another node that receives is done soon.
+        seconds = 2.0 if read_text(installation.lock) else _PATIENCE
+        lock = installation.claim(seconds)
+        if lock is None:
+            raise NodeError(f"a build goes on in {installation.path}")
+        if os.fstat(lock.fileno()).st_nlink:
+            return lock
+        # Who had it has removed the directory.
+        lock.close()
 
 
 def _take(installation: Installation, mark: Mark, parameters: t.Mapping[str, t.Any], stream: t.IO[bytes]) -> list[str]:
@@ -87,7 +113,7 @@ def _take(installation: Installation, mark: Mark, parameters: t.Mapping[str, t.A
 
 
 def _undo(installation: Installation, is_fresh: bool) -> None:
-    """Remove what came in part. ``is_fresh``: the directory was not this collection's before."""
+    """Remove what came in part. ``is_fresh``: there was nothing in the directory before."""
     if is_fresh:
         installation.remove()
     else:

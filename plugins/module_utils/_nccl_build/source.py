@@ -19,6 +19,7 @@ import threading
 import time
 import typing as t
 import urllib.parse
+import zlib
 
 from ansible.module_utils.urls import open_url
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import known_cause
@@ -26,6 +27,14 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.toolchain import missing_requirement
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
+
+try:
+    from lzma import LZMAError
+except ImportError:
+
+    class LZMAError(Exception):  # type: ignore[no-redef]
+        """Of a Python that was built without it, and unpacks no such archive."""
+
 
 #: GitHub's archive of the tag v2.19.6 of NVIDIA/nccl-tests, commit a0b82b2260cf5152b9f8c061bbf7eaf0ba096432. The checksum is that of
 #: `git archive --format=tar --prefix=nccl-tests-2.19.6/ v2.19.6 | gzip -cn`, which gives GitHub's bytes: for v2.0.0 it gives the
@@ -76,7 +85,7 @@ def parse_source(
     """The source that options name. ``content``: an archive in base64. Raises GpufabricError; a git reference is looked up."""
     if git_url is not None:
         check_address("git_url", git_url)
-        if not _GIT_URL.match(git_url):
+        if not _GIT_URL.match(git_url) or "?" in git_url:
             raise OptionError(
                 "git_url",
                 without_secret(git_url),
@@ -127,9 +136,10 @@ def check_address(option: str, address: str, archive: str = "archive") -> None:
 
 
 def without_secret(address: str) -> str:
-    """An address as it may be shown: without all that could be a user and a password."""
+    """An address as it may be shown: without all that could be a user and a password, or a token in a query."""
     scheme, _secret, place = _PARTS.match(address).groups()  # type: ignore[union-attr]
-    return f"{scheme or ''}***@{place}" if _secret else address
+    place, query, _value = place.partition("?")
+    return f"{scheme or ''}{'***@' if _secret else ''}{place}{'?***' if query else ''}"
 
 
 def check_data(data: bytes, checksum: str | None, name: str) -> str:
@@ -142,21 +152,21 @@ def check_data(data: bytes, checksum: str | None, name: str) -> str:
 
 def download(url: str, checksum: str) -> bytes:
     """What is at an address, whose checksum is right. Raises NodeError. Proxies are those of the environment, passwords those of ~/.netrc."""
-    host = urllib.parse.urlsplit(url).hostname
+    host, shown = urllib.parse.urlsplit(url).hostname, without_secret(url)
     fetched: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
     # In a thread of its own: a server that sends a byte now and then never runs into the limit of a socket.
     threading.Thread(target=lambda: fetched.put(_fetch(url)), daemon=True).start()
     try:
         data = fetched.get(timeout=_DOWNLOAD_TIMEOUT)
     except queue.Empty:
-        words = f"{url}: not finished after {_DOWNLOAD_TIMEOUT:g} s"
+        words = f"{shown}: not finished after {_DOWNLOAD_TIMEOUT:g} s"
         raise known_cause("build-source-unreachable", words, place=host) from None
     if isinstance(data, Exception):
-        words = f"{url}: {getattr(data, 'reason', None) or data}"
+        words = f"{shown}: {getattr(data, 'reason', None) or data}"
         raise known_cause("build-source-unreachable", words, place=host) from data
     if len(data) > _MOST_ARCHIVE:
-        raise NodeError(f"what is at {url} is larger than {_MOST_ARCHIVE >> 20} MiB")
-    check_data(data, checksum, url)
+        raise NodeError(f"what is at {shown} is larger than {_MOST_ARCHIVE >> 20} MiB")
+    check_data(data, checksum, shown)
     return data
 
 
@@ -202,7 +212,7 @@ def unpack(data: bytes, directory: str) -> None:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 with open(path, "xb") as target:
                     target.write(file.read())
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, EOFError, OSError, zlib.error, LZMAError) as error:
         raise NodeError(f"the archive cannot be unpacked: {error}") from error
 
 

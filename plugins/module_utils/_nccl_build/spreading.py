@@ -114,7 +114,7 @@ def _answer_in(host: str, output: str) -> t.Any:
         if line.startswith(receiver.ANSWER):
             try:
                 answer = json.loads(line[len(receiver.ANSWER) :])
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise NodeError(f"the answer cannot be read: {error}") from error
             if answer is None:
                 raise NodeError("no Python 3.8 or later starts there")

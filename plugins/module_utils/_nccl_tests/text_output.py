@@ -71,9 +71,9 @@ LINES = {
     "starting": re.compile(r"Collective test starting: (\S+)"),
     "banner": re.compile(r"nThread +\d+ +nGpus +\d+ .*"),
     "rank": re.compile(
-        r"(?<!\w)Rank +(\d{1,9})(?: +Group +(\d{1,9}))?(?: +Pid +(\d{1,19}))? +on +(\S+) +device +(\d{1,9}) +\[([^]]*)\] *(.*)"
+        r"(?<!\w)Rank +(\d{1,9})(?: +Group +(\d{1,9}))?(?: +Pid +(\d{1,19}))? +on +(\S+) +device +(\d{1,9}) +\[([^]]{0,200})\] *(.*)"
     ),
-    "header": re.compile(r"(?<!\w)(?:size|bytes)\b.*\bbusbw\b.*"),
+    "header": re.compile(r"(?<!\w)(?:size|bytes)\b.{0,400}?\bbusbw\b.*"),
     "out_of_bounds": re.compile(r"Out of bounds values *: *(\d{1,19}) +(OK|FAILED)"),
     "average": re.compile(
         rf"Avg bus bandwidth *: *({NO_NUMBER}|\d{{1,19}}(?:\.\d{{1,19}})?(?:e[+-]\d\d)?)(?: +(OK|FAILED))?(?!\S)"

@@ -73,13 +73,16 @@ class ReportFolder:
         self.check(names)
         while True:
             made = self._make()
-            with self._locked():
-                if not self.exists():
-                    # The teardown of another run has removed it meanwhile.
-                    continue
-                self.check(names)
-                self._write_mark({*self._known(), *names}, made or self._made)
-                return
+            try:
+                with self._locked():
+                    if self.exists():
+                        self.check(names)
+                        self._write_mark({*self._known(), *names}, made or self._made)
+                        return
+            except NodeError:
+                if self.exists():
+                    raise
+            # The teardown of another run has removed it meanwhile.
 
     def remove(self, names: t.Iterable[str]) -> list[str]:
         """Remove those of the files that a run wrote; their names. Raises NodeError."""
@@ -97,27 +100,16 @@ class ReportFolder:
         return removed
 
     def give_back(self) -> None:
-        """Remove the mark if it lists nothing that is there, and the folder if a run made it. Raises NodeError.
-
-        If something else is in a folder that a run made, the mark stays: a later call may remove the folder.
-        """
+        """Remove the mark if it lists nothing that is there, and the folder if a run made it and nothing is in it. Raises NodeError."""
         if not self.exists():
             return
         with self._locked():
             if self._marked is None or self._there(self._marked):
                 return
-            if self._made and self._has_others():
-                return
             remove(self._mark)
             if self._made:
                 remove_empty_directories(self._path)
             self._marked, self._made = None, False
-
-    def _has_others(self) -> bool:
-        try:
-            return os.listdir(self._path) != [MARK]
-        except OSError as error:
-            raise NodeError(f"{self._option}: cannot read {self._path}: {error.strerror}") from error
 
     def _make(self) -> bool:
         """Make the folder; False if it is there. Raises NodeError."""

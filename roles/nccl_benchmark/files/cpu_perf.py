@@ -25,10 +25,11 @@ import threading
 import time
 import typing as t
 
+NUMPY_ERROR = ""
 try:
     import numpy as np
 except ImportError as error:  # load_mpi() says what to install; the options and the text need no numpy
-    np, NUMPY_ERROR = None, error
+    np, NUMPY_ERROR = None, str(error)
 
 PROGRAM = "gpufabric-cpu"
 VERSION = "0.1.0"
@@ -576,14 +577,14 @@ def load_mpi() -> t.Any:
                 f" ({_mpi_version(MPI)})"
             )
         except (ImportError, RuntimeError) as error:
-            reason = _not_imported("mpi4py", error)
+            reason = _not_imported("mpi4py", str(error))
     print(f"{PROGRAM}: {host_name()}: {reason}; for {sys.executable} {PACKAGES}", file=sys.stderr, flush=True)
     os._exit(INTERNAL_ERROR)  # not sys.exit(): MPI_Finalize would wait for ranks that wait for this one
 
 
-def _not_imported(module: str, error: Exception) -> str:
+def _not_imported(module: str, error: str) -> str:
     # numpy gives advice before it says what went wrong.
-    return f"{module} cannot be imported: {(str(error).strip() or type(error).__name__).splitlines()[-1]}"
+    return f"{module} cannot be imported: {(error.strip() or 'no reason given').splitlines()[-1]}"
 
 
 def _mpi_version(mpi: t.Any) -> str:

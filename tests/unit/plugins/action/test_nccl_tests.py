@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import pathlib
 
 import pytest
@@ -32,6 +33,11 @@ def test_an_archive_on_the_controller(tmp_path):
     for wrong in ("/nosuch.tar.gz", str(tmp_path)):
         with pytest.raises(OptionError, match="archive: .* is not allowed; allowed: an archive on the controller"):
             read_archive(wrong)
+    # Reading of these would not end.
+    os.mkfifo(tmp_path / "pipe")
+    for endless in (str(tmp_path / "pipe"), "/dev/zero"):
+        with pytest.raises(OptionError, match="a pipe or a device"):
+            read_archive(endless)
 
 
 def test_steps(planned):

@@ -73,6 +73,13 @@ def test_workers_that_fail_are_left_out_with_their_problems(collect):
     assert collect(sshds={"b": {}}, skip_failed=True)["peers"] == []
 
 
+@pytest.mark.parametrize("broken", [sshd(2, user="x;y"), sshd(2, address=["x"]), sshd(2, port="{{ 1 }}")])
+def test_a_worker_whose_answer_is_refused_is_left_out_too(collect, broken):
+    found = collect(sshds={"a": sshd(1), "b": broken, "c": sshd(3)}, skip_failed=True)
+    assert [peer["name"] for peer in found["peers"]] == ["a", "c"]
+    assert [(item["id"], item["host"]) for item in found["lost"]["b"]] == [("wrong-answer", "b")]
+
+
 def test_the_launcher_looks_at_peers_with_their_python(step):
     peers = [{"name": "a", "address": "10.0.0.1", "run_dir": "/r", "port": 1}]
     result = step("plan", {"a": {"ansible_python_interpreter": "/usr/bin/python3"}}, peers=peers)

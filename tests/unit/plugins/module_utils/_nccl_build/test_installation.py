@@ -5,16 +5,26 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import gzip
 import hashlib
 import io
 import os
+import subprocess
+import sys
+import threading
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build import receiver
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.building import follow, telling_lines
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build import building, receiver
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.building import (
+    builder_of,
+    follow,
+    identity_of,
+    stop,
+    telling_lines,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import (
     Installation,
     Mark,
@@ -80,7 +90,7 @@ def test_a_directory_that_was_there_before_stays(installation):
     os.makedirs(installation.path)
     receive(installation, mark("all_reduce_perf"), "all_reduce_perf")
     installation.expect({"source": {"sha256": "b"}})
-    assert sorted(installation.remaining()) == sorted([installation.build, installation.mark])
+    assert sorted(installation.remaining()) == sorted([installation.build, installation.lock, installation.mark])
     # It is not what the programs are.
     assert installation.keeps_directory() and "keep" not in mark("all_reduce_perf").as_text()
     installation.remove()
@@ -254,5 +264,78 @@ def test_a_library_that_is_missing_leaves_what_there_was(installation, monkeypat
 
 def test_a_build_is_not_overtaken(installation):
     installation.create()
-    with installation.claim(), pytest.raises(NodeError, match="a build goes on"):
-        receive(installation, mark("all_reduce_perf"), "all_reduce_perf")
+    with installation.claim() as lock:
+        lock.write("1 2 3 4")
+        lock.flush()
+        with pytest.raises(NodeError, match="a build goes on"):
+            receive(installation, mark("all_reduce_perf"), "all_reduce_perf")
+
+
+@pytest.fixture
+def sleeper():
+    """A process that has nothing to do with a build."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_whoever_asks_for_a_build_is_none(installation):
+    installation.create()
+    installation.claim().close()
+    with open(installation.lock, encoding="utf-8") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        assert not installation.is_building()
+    with installation.claim() as building:
+        assert installation.is_building()
+        # Two that build are not.
+        assert building is not None and installation.claim() is None
+
+
+@pytest.mark.parametrize("change", [(0, "1"), (1, "7"), (2, "pid:[1]"), (3, "another-boot")])
+def test_a_process_that_the_lock_does_not_name_whole_is_not_ended(installation, sleeper, change, monkeypatch):
+    monkeypatch.setattr(building, "_PATIENCE", 0.1)
+    installation.create()
+    words = identity_of(sleeper.pid).split()
+    index, word = change
+    for text in (str(sleeper.pid), " ".join([*words[:index], word, *words[index + 1 :]])):
+        with installation.claim() as lock:
+            lock.truncate(0)
+            lock.write(text)
+            lock.flush()
+            with pytest.raises(NodeError, match="a build of another node, or of another user, goes on"):
+                stop(installation)
+        assert builder_of(installation) is None and sleeper.poll() is None
+
+
+def test_the_process_that_the_lock_names_is_ended(installation):
+    installation.create()
+    holds = "import fcntl, sys, time; fcntl.flock(sys.stdin, fcntl.LOCK_EX); print(flush=True); time.sleep(600)"
+    with open(installation.lock, "a+", encoding="utf-8") as lock:
+        process = subprocess.Popen([sys.executable, "-c", holds], stdin=lock, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    with open(installation.lock, "a", encoding="utf-8") as lock:
+        lock.write(identity_of(process.pid))
+    # Its parent, which this test is, has to take note of its end.
+    threading.Thread(target=process.wait, daemon=True).start()
+    stop(installation)
+    assert process.wait(10) < 0 and not installation.is_building()
+    process.stdout.close()
+
+
+def test_a_directory_that_another_user_makes_meanwhile_is_refused(tmp_path, monkeypatch):
+    place = "ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation"
+    installation = Installation(str(tmp_path / "opt" / "nccl-tests"))
+    looks = iter([[], [(installation.path, "belongs to uid 5, who")]])
+    monkeypatch.setattr(f"{place}.foreign_on_way", lambda *_arguments: next(looks))
+    with pytest.raises(NodeError, match="belongs to uid 5"):
+        installation.create()
+    assert os.listdir(installation.path) == []
+
+
+def test_what_another_user_has_marked_is_not_removed(installation, monkeypatch):
+    installation.create()
+    place = "ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation"
+    monkeypatch.setattr(f"{place}.foreign_on_way", lambda *_arguments: [(installation.path, "belongs to uid 5, who")])
+    with pytest.raises(NodeError, match="belongs to uid 5"):
+        installation.remaining()

@@ -157,3 +157,16 @@ def test_targets_that_fail(tmp_path, script, identity, words):
     for name, one in spread_by(tmp_path, script).items():
         assert not one.changed and one.problem.id == identity and one.problem.host == name
         assert words in one.problem.cause
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"node": look()["node"]}, "a returned missing: None"),
+        (look(architectures=["9.0", "gfx942"]), "a returned node.architectures: .*gfx942"),
+        (look(vendor="amd", architectures=["9.0"]), "a returned node.architectures"),
+    ],
+)
+def test_an_answer_that_fits_no_node_is_refused(answer, message):
+    with pytest.raises(NodeError, match=message):
+        plan({"a": answer})

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import http.server
 import io
+import itertools
 import subprocess
 import tarfile
 import threading
@@ -216,7 +218,7 @@ def test_a_download(served, monkeypatch):
     monkeypatch.setattr(source_module, "_MOST_ARCHIVE", 1 << 20)
     # More than it may take would never end.
     with pytest.raises(NodeError, match="is larger than 1 MiB"):
-        download(served(b"x" * 4096 for _ in iter(int, 1)), "0" * 64)
+        download(served(itertools.repeat(b"x" * 4096)), "0" * 64)
 
 
 def test_a_download_that_drips_is_given_up(served, monkeypatch):
@@ -266,3 +268,25 @@ def test_git(tmp_path):
     target.mkdir()
     clone(url, commit, str(target))
     assert source_directory(str(target)) == str(target)
+
+
+def test_a_damaged_archive_is_no_traceback(tmp_path):
+    whole = bytearray(archive(*(f"top/{number}" for number in range(200))))
+    for place in range(20, len(whole), 7):
+        damaged = bytes(whole[:place] + b"\xff\xff\xff" + whole[place + 3 :])
+        directory = tmp_path / str(place)
+        directory.mkdir()
+        # It is whole in spite of that, or there is this error and no other.
+        with contextlib.suppress(NodeError):
+            unpack(damaged, str(directory))
+
+
+def test_a_token_in_a_query_is_not_shown():
+    secret = "https://127.0.0.1:1/x.tgz?private_token=s3cret"
+    with pytest.raises(ProblemError) as raised:
+        download(secret, "0" * 64)
+    told = str([problem.as_dict() for problem in raised.value.problems])
+    assert "s3cret" not in told and "https://127.0.0.1:1/x.tgz?***" in told
+    with pytest.raises(OptionError, match="git_url: ") as refused:
+        parse_source(None, None, None, secret, "v1")
+    assert "s3cret" not in str(refused.value)
