@@ -7,12 +7,11 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import AnswerError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_by_host
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import adopted_peers
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import named_peers, problems_twice
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, problems_of
 
 
 class ActionModule(VariablesAction):
@@ -42,10 +41,10 @@ class ActionModule(VariablesAction):
         steps = {"to run a private sshd": sshds, "to keep the keys of the others": arguments["meshes"]}
         lost = problems_by_host(steps)
         good = {name: sshd for name, sshd in sshds.items() if "address" in sshd and name not in lost}
-        lost.update(_refused(good))
-        good = {name: sshd for name, sshd in good.items() if name not in lost}
-        lost.update(problems_twice(good))
-        good = {name: sshd for name, sshd in good.items() if name not in lost}
+        # Addresses are compared once they are known to be some.
+        for check in (_refused, problems_twice):
+            lost.update(check(good))
+            good = {name: sshd for name, sshd in good.items() if name not in lost}
         return {"peers": named_peers(list(good.values()), list(good)) if good else [], "lost": lost}
 
 
@@ -56,5 +55,5 @@ def _refused(sshds: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, list[Pro
         try:
             named_peers([sshd], [name])
         except AnswerError as error:
-            found[name] = [problem("wrong-answer", name, str(error)).as_dict()]
+            found[name] = problems_of(error)
     return found

@@ -18,7 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import AnswerError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_values
@@ -52,6 +52,13 @@ def failed(
     return {**result, "msg": f"{names or 'The reason'}: see above."}
 
 
+def problems_of(error: GpufabricError) -> list[ProblemDict]:
+    """The problems that an error carries. An answer that was refused is one of the host that gave it, whosever task refused it."""
+    if isinstance(error, AnswerError):
+        return [problem("wrong-answer", error.host, str(error)).as_dict()]
+    return [item.as_dict() for item in error.problems] if isinstance(error, ProblemError) else []
+
+
 def note_of(action: ActionBase) -> str:
     """What a playbook wants to be said wherever a play fails: its variable ``gpufabric_failure_note``."""
     note = action._task_vars.get("gpufabric_failure_note")
@@ -73,15 +80,9 @@ class VariablesAction(ActionBase):
         arguments = self.validate_argument_spec(dict(self.ARGUMENT_SPEC))[1]
         try:
             plan = self.act(arguments)
-        except AnswerError as error:
-            # Not of the host whose task this is, but of the one that answered.
-            problems = [problem("wrong-answer", error.host, str(error)).as_dict()]
-            return {**result, **failed(problems, [], "", self._task.no_log, note_of(self))}
-        except ProblemError as error:
-            problems = [problem.as_dict() for problem in error.problems]
-            return {**result, **failed(problems, [], "", self._task.no_log, note_of(self))}
         except GpufabricError as error:
-            return {**result, **failed([], [], str(error), self._task.no_log, note_of(self))}
+            problems = problems_of(error)
+            return {**result, **failed(problems, [], "" if problems else str(error), self._task.no_log, note_of(self))}
         return {**result, "changed": False, **plan}
 
     @abc.abstractmethod
