@@ -25,6 +25,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe im
 
 #: Begins the line that is meant for the sender; a login shell may print whatever it likes before.
 ANSWER = "GPUFABRIC-RECEIVED "
+#: Seconds until another node that shares the directory has received all.
+_PATIENCE = 120.0
 
 
 def main(parameters: t.Mapping[str, t.Any]) -> None:
@@ -39,10 +41,6 @@ def main(parameters: t.Mapping[str, t.Any]) -> None:
     sys.stdout.flush()
 
 
-#: Seconds until another node that shares the directory has received all.
-_PATIENCE = 120.0
-
-
 def receive(parameters: t.Mapping[str, t.Any], stream: t.IO[bytes]) -> dict[str, t.Any]:
     """Install what comes. ``parameters``: ``directory``, ``mark`` (its text), ``sizes`` of the programs in bytes, by their names and in
     their order, ``libraries`` (directories to look in first).
@@ -55,18 +53,12 @@ def receive(parameters: t.Mapping[str, t.Any], stream: t.IO[bytes]) -> dict[str,
     mark = parse_mark(parameters["mark"])
     if mark is None:
         raise NodeError("the mark is not one of this release")
-    before = installation.read()
-    if before is not None and before.digest == mark.digest:
-        return {"changed": False, "missing": _missing(installation.build, mark, parameters["libraries"]), "reason": ""}
+    if _is_installed(installation, mark):
+        return _outcome(False, _missing(installation.build, mark, parameters["libraries"]))
     with _claimed(installation):
-        before = installation.read()
-        if before is not None and before.digest == mark.digest:
+        if _is_installed(installation, mark):
             # Another node that shares the directory was faster.
-            return {
-                "changed": False,
-                "missing": _missing(installation.build, mark, parameters["libraries"]),
-                "reason": "",
-            }
+            return _outcome(False, _missing(installation.build, mark, parameters["libraries"]))
         is_fresh = not installation.read_recipe() and not os.path.lexists(installation.build)
         try:
             missing = _take(installation, mark, parameters, stream)
@@ -75,7 +67,16 @@ def receive(parameters: t.Mapping[str, t.Any], stream: t.IO[bytes]) -> dict[str,
             raise
         if missing:
             _undo(installation, is_fresh)
-    return {"changed": not missing, "missing": missing, "reason": ""}
+    return _outcome(not missing, missing)
+
+
+def _outcome(changed: bool, missing: list[str]) -> dict[str, t.Any]:
+    return {"changed": changed, "missing": missing, "reason": ""}
+
+
+def _is_installed(installation: Installation, mark: Mark) -> bool:
+    found = installation.read()
+    return found is not None and found.digest == mark.digest
 
 
 def _claimed(installation: Installation) -> t.IO[str]:
