@@ -17,7 +17,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import failure
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import open_file
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source import FETCH_TIMEOUT, check_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source import (
+    BUILD_TIMEOUT,
+    FETCH_TIMEOUT,
+    check_address,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 
@@ -25,8 +29,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 _MOST = 16 << 20
 #: Seconds from one look at a build to the next: the module itself waits, unless another program is done.
 _PAUSE = 1.0
-#: How long a build may take, in seconds, and how much longer the node needs to end one that takes longer.
-_TIMEOUT, _END = 3600, 60.0
+#: Seconds that the node needs to end a build whose time is over.
+_END = 60.0
 #: How the module says how far a build is.
 _RUNNING = {"done": [text(r"[a-z0-9_]{1,80}", "the name of a program")], "line": TEXT}
 
@@ -55,7 +59,7 @@ class ActionModule(ActionBase):
 
     def _follow(self, answer: dict[str, t.Any], task_vars: t.Any) -> dict[str, t.Any]:
         """What the module returns in the end. Raises GpufabricError if a build is not over when the node must have ended it."""
-        seconds = read_value("timeout", {"type": "int", "default": _TIMEOUT}, self._task.args.get("timeout"))
+        seconds = read_value("timeout", {"type": "int", "default": BUILD_TIMEOUT}, self._task.args.get("timeout"))
         seconds += FETCH_TIMEOUT + _END
         looked = time.monotonic()
         deadline = looked + seconds

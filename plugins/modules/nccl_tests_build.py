@@ -212,7 +212,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.buildin
     stop,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import Installation, program_names
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source import parse_source
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source import BUILD_TIMEOUT, parse_source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.toolchain import (
     AMD,
     NVIDIA,
@@ -244,7 +244,7 @@ ARGUMENT_SPEC = {
     "nccl_home": {"type": "path"},
     "mpi_prefix": {"type": "path"},
     "jobs": {"type": "int"},
-    "timeout": {"type": "int", "default": 3600},
+    "timeout": {"type": "int", "default": BUILD_TIMEOUT},
     "content": {"type": "str"},
     "follow": {"type": "list", "elements": "str"},
 }

@@ -51,6 +51,8 @@ _DOWNLOAD_TIMEOUT = 600.0
 _GIT_TIMEOUT = 300.0
 #: What it takes at most to fetch and unpack a source, in seconds: git works in three commands.
 FETCH_TIMEOUT = 1200.0
+#: How long the build may take after that, in seconds, if nobody says otherwise.
+BUILD_TIMEOUT = 3600
 
 _CHECKSUM = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})\Z")
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
