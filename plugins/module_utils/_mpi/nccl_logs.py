@@ -88,7 +88,7 @@ class Logged:
 
     def _added_to(self, document: ResultDocument) -> ResultDocument:
         if not self.facts:
-            return add_problems(document, self._unread_problems()) if self.unread else document
+            return add_problems(document, self._unread_problems())
         document = with_log(document, self.facts)
         transport = document["transport"]
         if transport:
