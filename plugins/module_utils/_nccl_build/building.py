@@ -212,14 +212,11 @@ def identity_of(pid: int) -> str:
 def builder_of(installation: Installation) -> int | None:
     """The process that its lock names, if it runs on this node and is this user's."""
     text = (read_text(installation.lock) or "").strip()
-    found = re.match(r"[1-9]\d{0,9}(?= )", text, re.ASCII)
+    # No pid at all, or one of a process that has ended.
     with contextlib.suppress(OSError, ValueError):
-        if (
-            found
-            and os.stat(f"/proc/{found.group()}").st_uid == os.geteuid()
-            and identity_of(int(found.group())) == text
-        ):
-            return int(found.group())
+        pid = int(text.partition(" ")[0])
+        if identity_of(pid) == text and os.stat(f"/proc/{pid}").st_uid == os.geteuid():
+            return pid
     return None
 
 

@@ -138,7 +138,6 @@ class Installation:
                 " directories of root and of this user only",
                 has_cure=True,
             )
-
         if os.path.lexists(self.path):
             status = os.lstat(self.path)
             if not stat.S_ISDIR(status.st_mode) or status.st_mode & stat.S_IWOTH:
