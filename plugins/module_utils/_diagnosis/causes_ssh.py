@@ -367,7 +367,7 @@ ENTRIES = (
         "wrong-answer",
         "The host answers, but not with what the module returns, so its answer is not used.",
         "Log in to the host, and find out what answers in place of its Python. Leave it out of gpufabric_hosts until then.",
-        found_by="mpi_preflight",
+        found_by="mpi_preflight, key_exchange, nccl_benchmark, nccl_tests, isolate",
     ),
     entry(
         "openssh-missing",
