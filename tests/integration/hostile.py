@@ -27,14 +27,14 @@ if name and (not names or name in names):
         print(json.dumps({{**HOSTILE, "changed": False}}))
         sys.exit()
     done = subprocess.run([{python!r}, *sys.argv[1:]], input=source, capture_output=True, text=True)
-    def changed(value, key=""):
+    def changed(value):
         if isinstance(value, dict):
-            return {{k: changed(v, k) for k, v in value.items()}}
+            return {{key: changed(inner) for key, inner in value.items()}}
         if isinstance(value, list):
-            return [changed(item, key) for item in value] or [HOSTILE["text"]]
-        return HOSTILE["text"] if isinstance(value, str) and key not in ("module_args",) else value
+            return [changed(item) for item in value] or [HOSTILE["text"]]
+        return HOSTILE["text"] if isinstance(value, str) else value
     answer = json.loads(done.stdout[done.stdout.index("{{"):])
-    invocation = answer.pop("invocation", None)
+    answer.pop("invocation", None)
     print(json.dumps(changed(answer)))
     sys.exit(done.returncode)
 done = subprocess.run([{python!r}, *sys.argv[1:]], input=source, text=True)
