@@ -10,8 +10,13 @@ import typing as t
 
 import yaml
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import job_to_follow, plan_job
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import START_ANNOTATION, object_name
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import ROLE, job_to_follow, plan_job
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
+    mark_start,
+    object_name,
+    removal_command,
+)
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import cluster_of
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import owner_of_run
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
 
@@ -65,10 +70,15 @@ class ActionModule(PlanAction):
             settings["name"] = followed
             plan = plan_job(run_id, settings, files)
         if owner:
-            # Two plays of one owner are not to take each other's claim for their own.
-            plan["objects"][0]["metadata"]["annotations"][START_ANNOTATION] = secrets.token_hex(8)
+            mark_start(plan["objects"][0])
         objects = [item for item in (plan["policy"], *plan["objects"]) if item]
-        return {**plan, "settings": settings, "followed": followed, "manifest": manifest_of(objects)}
+        return {
+            **plan,
+            "settings": settings,
+            "followed": followed,
+            "manifest": manifest_of(objects),
+            "removal": removal_command(run_id, ROLE, cluster_of(variables)),
+        }
 
 
 def manifest_of(objects: list[dict[str, t.Any]]) -> str:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import plan_pods
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import mark_start, removal_command
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import ROLE, plan_pods
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import cluster_of
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import owner_of_run
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
 
@@ -21,5 +23,9 @@ class ActionModule(PlanAction):
             "namespace": variables["gpufabric_namespace"],
             "owner": owner_of_run(variables["gpufabric_owner"]),
         }
+        run_id = variables["gpufabric_run_id"]
         init = (self.role_path / "files" / "init.py").read_text(encoding="utf-8")
-        return {**plan_pods(variables["gpufabric_run_id"], settings, init.rstrip("\n")), "settings": settings}
+        plan = plan_pods(run_id, settings, init.rstrip("\n"))
+        if plan["objects"]:
+            mark_start(plan["objects"][0])
+        return {**plan, "settings": settings, "removal": removal_command(run_id, ROLE, cluster_of(variables))}

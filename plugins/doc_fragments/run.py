@@ -33,7 +33,7 @@ options:
 options:
   claim:
     description:
-      - Who starts or removes the run, as the filter P(gpufabric.nccl.run_claim#filter) says it. The roles of the collection set it.
+      - Who starts or removes the run, as M(gpufabric.nccl.run_claim) says it. The roles of the collection set it.
       - The run is then refused to another owner while it is in use, with the problem C(run-taken), and to a second play of the same owner
         while the first one is running, with C(run-in-use). An owner may always remove his own run.
       - A run is in use while its play is running, if that runs on the same controller, while it has processes on the node, and ten

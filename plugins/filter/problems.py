@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import (
-    failure_details,
-    problems_from_result,
-)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import failure_details
 
 
 class FilterModule:
-    """Filters that read the results of tasks that failed."""
+    """The filter that reads the result of a task that failed."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """By name."""
-        return {"failure_details": failure_details, "result_problems": problems_from_result}
+        return {"failure_details": failure_details}

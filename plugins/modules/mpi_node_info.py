@@ -15,8 +15,7 @@ description:
 seealso:
   - module: gpufabric.nccl.mpi_hostfile
   - module: gpufabric.nccl.mpi_run
-  - plugin: gpufabric.nccl.run_claim
-    plugin_type: filter
+  - module: gpufabric.nccl.run_claim
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:

@@ -18,6 +18,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.renderin
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import crashed_containers, is_ready
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
 
 #: The arguments of every such action.
 CLUSTER_ARGUMENTS: dict[str, dict[str, t.Any]] = {
@@ -37,30 +38,27 @@ _OUTAGE = 120
 _PAUSE = 2
 
 
+def cluster_of(variables: t.Mapping[str, t.Any]) -> dict[str, str | None]:
+    """The arguments of CLUSTER_ARGUMENTS, of a role's variables."""
+    names = {
+        "kubeconfig": "gpufabric_kubeconfig",
+        "context": "gpufabric_kube_context",
+        "namespace": "gpufabric_namespace",
+    }
+    return {name: variables[variable] for name, variable in names.items()}
+
+
 class Unanswered(Exception):
     """The cluster does not answer a question: ``problems``."""
 
     def __init__(self, answer: t.Mapping[str, t.Any]) -> None:
         self.problems = problems_from_result(answer)
-        super().__init__(problems_text(self.problems) if self.problems else clean(str(answer.get("msg") or "")).strip())
+        self.message = str(answer.get("msg") or "")
+        super().__init__(problems_text(self.problems) if self.problems else clean(self.message).strip())
 
 
-class ClusterAction(ActionBase):
-    """An action that asks a cluster. ``act`` does it, and calls ``prepare`` first."""
-
-    TRANSFERS_FILES = False
-
-    def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Run the action."""
-        result = super().run(tmp, task_vars)
-        try:
-            return {**result, **self.act(task_vars)}
-        except Unanswered as error:
-            return {**result, "failed": True, "msg": str(error), "problems": error.problems}
-
-    @abc.abstractmethod
-    def act(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
-        """What the action is for; what it returns. Raises Unanswered."""
+class ClusterMixin(ActionBase):
+    """How an action asks: after ``prepare``, by ``ask`` and ``execute``."""
 
     def prepare(self, arguments: t.Mapping[str, t.Any], task_vars: dict[str, t.Any] | None) -> None:
         """Take the action's arguments, among them those of CLUSTER_ARGUMENTS."""
@@ -81,6 +79,13 @@ class ClusterAction(ActionBase):
         if answer.get("failed"):
             raise Unanswered(answer)
         return answer["resources"]
+
+    def change(self, **arguments: t.Any) -> dict[str, t.Any]:
+        """What kubernetes.core.k8s returns. Raises Unanswered."""
+        answer = self.execute("kubernetes.core.k8s", **arguments)
+        if answer.get("failed"):
+            raise Unanswered(answer)
+        return answer
 
     def crash_logs(self, pods: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, str]:
         """The last log lines of pods that have crashed, by pod. A log that may not be read is empty."""
@@ -115,6 +120,45 @@ class ClusterAction(ActionBase):
                 return answer
             self.show(f"the API server does not answer, asked again for {_OUTAGE} s")
             time.sleep(_PAUSE)
+
+
+class ClusterAction(ClusterMixin):
+    """An action that takes the arguments of CLUSTER_ARGUMENTS. ``act`` does it, and calls ``prepare`` first."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Run the action."""
+        result = super().run(tmp, task_vars)
+        try:
+            return {**result, **self.act(task_vars)}
+        except Unanswered as error:
+            return {**result, "failed": True, "msg": str(error), "problems": error.problems}
+
+    @abc.abstractmethod
+    def act(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
+        """What the action is for; what it returns. Raises Unanswered."""
+
+
+class ClusterRoleAction(ClusterMixin, VariablesAction):
+    """An action that asks the cluster which the variables of its task's role name."""
+
+    _requires_connection = True
+
+    def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What the action returns. Raises GpufabricError."""
+        self.require_role()
+        variables = self.read_variables(self.role_path, "gpufabric_")
+        self.shared = without_prefix(variables, "gpufabric_")
+        self.prepare(cluster_of(variables), self._task_vars)
+        try:
+            return self.act_on_cluster(arguments)
+        except Unanswered as error:
+            return self.failure(error.problems, str(error))
+
+    @abc.abstractmethod
+    def act_on_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What the action returns. ``self.shared``: the role's variables that begin with gpufabric_. Raises GpufabricError, Unanswered."""
 
 
 def _is_away(answer: t.Mapping[str, t.Any]) -> bool:

@@ -16,7 +16,6 @@ import pathlib
 import socket
 import typing as t
 
-from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process, read_processes
 
@@ -35,7 +34,7 @@ def owner_of_run(given: str | None) -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def claim_of(given: str | None, take_over: t.Any) -> dict[str, t.Any]:
+def claim_of(given: str | None, take_over: bool) -> dict[str, t.Any]:
     """The ``claim`` of a play, as the modules on the nodes take it. ``given``: as for owner_of_run. Raises OptionError."""
     # A task is worked on in a process of its own.
     parent = multiprocessing.parent_process()
@@ -48,7 +47,7 @@ def claim_of(given: str | None, take_over: t.Any) -> dict[str, t.Any]:
         "controller": controller,
         "play": play,
         "live": sorted({play, *live_plays(processes)}),
-        "take_over": boolean(take_over, strict=False),
+        "take_over": take_over,
     }
 
 

@@ -81,9 +81,12 @@ class VariablesAction(ActionBase):
         try:
             plan = self.act(arguments)
         except GpufabricError as error:
-            problems = problems_of(error)
-            return {**result, **failed(problems, [], "" if problems else str(error), self._task.no_log, note_of(self))}
+            return {**result, **self.failure(problems_of(error), str(error))}
         return {**result, "changed": False, **plan}
+
+    def failure(self, problems: t.Sequence[t.Mapping[str, t.Any]], message: str) -> dict[str, t.Any]:
+        """What the action returns if it fails. ``message``: why, where there are no problems."""
+        return failed(problems, [], "" if problems else message, self._task.no_log, note_of(self))
 
     @abc.abstractmethod
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -94,10 +97,16 @@ class VariablesAction(ActionBase):
         if self._task._role is None:
             raise AnsibleActionFail(f"{self._task.action} works for a role, and can only be called by a task of it")
 
-    def read_variables(self, role: pathlib.Path) -> dict[str, t.Any]:
-        """The value of each variable of a role, as they are here. Raises OptionError."""
+    @property
+    def role_path(self) -> pathlib.Path:
+        """The folder of the task's role."""
+        return pathlib.Path(self._task._role._role_path)
+
+    def read_variables(self, role: pathlib.Path, prefix: str = "") -> dict[str, t.Any]:
+        """The value of each variable of a role whose name begins with the prefix, as they are here. Raises OptionError."""
         text = (role / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
-        specs = yaml.safe_load(text)["argument_specs"]["main"]["options"]
+        options = yaml.safe_load(text)["argument_specs"]["main"]["options"]
+        specs = {name: spec for name, spec in options.items() if name.startswith(prefix)}
         return read_values(specs, {name: self.value_of(name) for name in specs})
 
     def value_of(self, name: str) -> t.Any:
@@ -119,11 +128,6 @@ class PlanAction(VariablesAction):
         """What the action returns. Raises GpufabricError."""
         self.require_role()
         return self.plan(arguments, self.read_variables(self.role_path))
-
-    @property
-    def role_path(self) -> pathlib.Path:
-        """The folder of the task's role."""
-        return pathlib.Path(self._task._role._role_path)
 
     @abc.abstractmethod
     def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:

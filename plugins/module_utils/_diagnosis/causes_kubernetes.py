@@ -299,8 +299,8 @@ ENTRIES = (
     entry(
         "kube-leftovers",
         "The run could not remove all that it made in the cluster.",
-        "Remove it: kubectl delete --selector gpufabric.nccl/run=[{run_id}|RUN_ID][ --namespace {namespace}]"
-        " [{kinds}|statefulset,service,networkpolicy].",
+        "Remove it: kubectl delete --selector [{selector}|gpufabric.nccl/run=RUN_ID][ --namespace {namespace}]"
+        " [{kinds}|statefulset,networkpolicy,service].",
         severity="warning",
         found_by=_BY_PODS,
     ),

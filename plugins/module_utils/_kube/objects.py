@@ -12,6 +12,8 @@ import calendar
 import hashlib
 import json
 import re
+import secrets
+import shlex
 import time
 import typing as t
 
@@ -24,6 +26,12 @@ MANAGED_BY = "gpufabric.nccl"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 #: By which label the objects of a run are found, by the role that makes them: runs of both may have one name and go on at the same time.
 RUN_LABELS = {"worker_pods": "gpufabric.nccl/run", "mpijob": "gpufabric.nccl/mpijob"}
+POLICY = ("networking.k8s.io/v1", "NetworkPolicy")
+#: The kinds of a role's objects, as (apiVersion, kind), in the order of removal: what makes pods is the first, what claims the run the last.
+RUN_KINDS = {
+    "worker_pods": (("apps/v1", "StatefulSet"), POLICY, ("v1", "Service")),
+    "mpijob": (("kubeflow.org/v2beta1", "MPIJob"), POLICY, ("v1", "ConfigMap")),
+}
 #: Labels that nobody else may set.
 OWN_LABELS = frozenset((MANAGED_BY_LABEL, *RUN_LABELS.values()))
 #: Who made an object, and a digest of the settings that it was made with.
@@ -31,6 +39,8 @@ OWNER_ANNOTATION = "gpufabric.nccl/owner"
 SETTINGS_ANNOTATION = "gpufabric.nccl/settings"
 #: Which attempt of an owner to start the run made the object that claims it.
 START_ANNOTATION = "gpufabric.nccl/start"
+_OWN_ANNOTATIONS = frozenset((OWNER_ANNOTATION, SETTINGS_ANNOTATION, START_ANNOTATION))
+_TELLING = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp")
 # What the pods of a Kubeflow MPIJob carry (mpi-operator v2beta1, pkg/controller/mpi_job_controller.go).
 JOB_LABEL = "training.kubeflow.org/job-name"
 ROLE_LABEL = "training.kubeflow.org/job-role"
@@ -68,22 +78,22 @@ def labels(run_id: str, role: str) -> dict[str, str]:
     return {MANAGED_BY_LABEL: MANAGED_BY, RUN_LABELS[role]: run_id}
 
 
-def selector(run_id: str, role: str = "worker_pods") -> str:
+def selector(run_id: str, role: str) -> str:
     """The label selector that finds the objects of a role's run and no others. Raises OptionError."""
-    if role not in RUN_LABELS:
-        raise OptionError("role", role, ", ".join(RUN_LABELS))
     return ",".join(f"{name}={value}" for name, value in labels(run_id, role).items())
+
+
+def removal_command(run_id: str, role: str, cluster: t.Mapping[str, str | None]) -> str:
+    """The command by which a person removes a role's run. ``cluster``: ``kubeconfig``, ``context`` and ``namespace``. Raises OptionError."""
+    options = [f"--{name} {shlex.quote(value)}" for name, value in cluster.items() if value]
+    kinds = ",".join(kind.lower() for _version, kind in RUN_KINDS[role])
+    return " ".join(["kubectl", *options, "delete", kinds, "--selector", selector(run_id, role)])
 
 
 def ownership(owner: str, settings: t.Any) -> dict[str, str]:
     """The annotations that say whose an object is. ``settings``: all that it is made with, as data."""
     text = json.dumps(settings, sort_keys=True, default=str)
     return {OWNER_ANNOTATION: owner, SETTINGS_ANNOTATION: hashlib.sha256(text.encode()).hexdigest()[:16]}
-
-
-def run_start(found: t.Iterable[t.Mapping[str, t.Any]]) -> str:
-    """Which attempt of its owner made the object that claims a run; empty if there is none, or one that does not say so."""
-    return next((_annotation(item, START_ANNOTATION) or "" for item in found), "")
 
 
 def network_policy(run_id: str, role: str, metadata: t.Mapping[str, t.Any], owner: str) -> dict[str, t.Any]:
@@ -106,6 +116,27 @@ def shield(wanted: str) -> tuple[bool, list[tuple[str, str, t.Sequence[str]]]]:
     return value != "false", [TO_SHIELD] if value == "true" else []
 
 
+def mark_start(claim: dict[str, t.Any]) -> None:
+    """Note in the object that claims a run that this attempt makes it: two plays of one owner are not to take each other's for their own."""
+    claim["metadata"]["annotations"][START_ANNOTATION] = secrets.token_hex(8)
+
+
+def with_start_of(
+    found: t.Iterable[t.Mapping[str, t.Any]], wanted: t.Iterable[t.Mapping[str, t.Any]]
+) -> list[t.Mapping[str, t.Any]]:
+    """The objects that are wanted, by the attempt that has made those of their kinds and names which were found."""
+    starts = {_identity(item): _annotation(item, START_ANNOTATION) for item in found}
+    return [
+        _annotated(item, {START_ANNOTATION: starts[_identity(item)]}) if starts.get(_identity(item)) else item
+        for item in wanted
+    ]
+
+
+def _annotated(item: t.Mapping[str, t.Any], more: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    metadata = item["metadata"]
+    return {**item, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **more}}}
+
+
 def has_settings(found: t.Mapping[str, t.Any], wanted: t.Mapping[str, t.Any]) -> bool:
     """Whether an object of the cluster was made with the settings of the one that is wanted."""
     return _annotation(found, SETTINGS_ANNOTATION) == _annotation(wanted, SETTINGS_ANNOTATION)
@@ -121,24 +152,25 @@ def run_taken(
     run_id: str,
     owner: str,
     found: t.Iterable[t.Mapping[str, t.Any]],
-    wanted: t.Mapping[str, t.Any] | None = None,
+    wanted: t.Iterable[t.Mapping[str, t.Any]] = (),
     now: float | None = None,
 ) -> list[Problem]:
     """Why a play must leave a run's objects alone: they are another owner's, or are in use with other settings; empty if it need not.
 
-    ``found``: StatefulSets or MPIJobs of the run. ``wanted``: the one to make; None to remove them, for which settings do not count.
-    ``now``: seconds since the epoch.
+    ``found``: objects of the run. ``wanted``: those that the play makes, one of a kind; of a kind that is not among them it only wants to
+    remove what there is, for which settings do not count. ``now``: seconds since the epoch.
     """
+    by_kind = {item["kind"]: item for item in wanted}
     problems = []
     for item in found:
-        theirs = _annotation(item, OWNER_ANNOTATION)
-        others = theirs not in (None, owner)
-        same = wanted is None or is_finished(item) or has_settings(item, wanted)
-        if others:
+        theirs, ours = _annotation(item, OWNER_ANNOTATION), by_kind.get(item["kind"])
+        if theirs not in (None, owner):
             state = f"belongs to {theirs}"
-        elif not same:
+        elif ours is None:
+            continue
+        elif not is_finished(item) and not has_settings(item, ours):
             state = "has objects in the cluster that were made with other settings"
-        elif wanted is not None and not has_start(item, wanted):
+        elif not has_start(item, ours):
             state = "is being started by another play"
         else:
             continue
@@ -146,6 +178,22 @@ def run_taken(
         age = _age(item, now)
         problems.append(problem("run-taken", None, said, run_id=run_id, state=state, **({"age": age} if age else {})))
     return problems
+
+
+def outline(item: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What is needed of an object to judge it, and no values of variables: what it is, whose, and its conditions."""
+    metadata = item["metadata"]
+    kept = {name: metadata[name] for name in _TELLING if metadata.get(name)}
+    annotations = {
+        name: value for name, value in (metadata.get("annotations") or {}).items() if name in _OWN_ANNOTATIONS
+    }
+    conditions = (item.get("status") or {}).get("conditions") or []
+    return {
+        "apiVersion": item["apiVersion"],
+        "kind": item["kind"],
+        "metadata": {**kept, "annotations": annotations},
+        "status": {"conditions": conditions},
+    }
 
 
 def claimed(
@@ -185,7 +233,7 @@ def objects_taken(
             problems.append(problem("kube-name-taken", None, said, **facts))
         elif not take_over and not any(told.id == "run-taken" for told in problems):
             # Whose the first one is says it.
-            problems += run_taken(run_id, owner, [item], ours, now)
+            problems += run_taken(run_id, owner, [item], [ours], now)
     return problems
 
 

@@ -47,8 +47,8 @@ _LONGEST_REASON = 200
 #: How long pods may take to start, by the prefix of the role's variables.
 _TIMEOUTS = {"worker_pods_": "worker_pods_timeout", "mpijob_": "mpijob_start_timeout"}
 
-#: What the ways in need, as (group, resource, verbs).
-_TO_ADOPT = (("", "pods", ("get", "list")), ("", "pods/exec", ("create",)))
+#: What a user must be let do with pods of others, as (group, resource, verbs).
+TO_ADOPT = (("", "pods", ("get", "list")), ("", "pods/exec", ("create",)))
 
 
 def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
@@ -72,13 +72,13 @@ def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
             "names": ways.get("names", []),
             "objects": [],
             "policy": None,
-            "needs": _TO_ADOPT,
+            "needs": TO_ADOPT,
         }
     _check_creation(settings)
     objects = [_service(run_id, settings), _stateful_set(run_id, settings, init)]
     shielded, policy_needs = shield(settings["network_policy"])
     needs = [
-        *_TO_ADOPT,
+        *TO_ADOPT,
         ("", "pods", ("delete",)),
         ("", "services", CHANGES),
         ("apps", "statefulsets", CHANGES),

@@ -459,8 +459,8 @@ def _shape(rule: Rule, value: float, size: int, unit: str, words: str) -> dict[s
     }
 
 
-def _demanded(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
-    """Whether the ranks talked over what the rule demands, and which hosts did not."""
+def _transport_missed(rule: Rule, document: ResultDocument) -> tuple[dict[str, list[str]], list[str]]:
+    """The hosts that use something else than the rule demands, by what they use instead, and the facts that are not known of all."""
     transport = document.get("transport")
     missed: dict[str, list[str]] = {}
     unknown = []
@@ -471,30 +471,36 @@ def _demanded(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
         values = host_values(transport, fact)
         for host, value in values.items():
             if value is not None and not _is_met(value, wanted):
-                missed.setdefault(
-                    f"{_transport_word(fact, value)} instead of {_transport_word(fact, wanted)}", []
-                ).append(host)
+                words = f"{_transport_word(fact, value)} instead of {_transport_word(fact, wanted)}"
+                missed.setdefault(words, []).append(host)
         if None in values.values() or not values:
             unknown.append(fact)
-    told = [
-        f"{words} on {'all hosts' if transport and len(hosts) == len(transport['nics']) else listing(hosts)}"
-        for words, hosts in missed.items()
-    ]
-    passed = False if missed else None if unknown else True
-    reason = (
-        "NCCL's own log is not there"
-        if transport is None
-        else "all ranks are on one host"
-        if document["host_count"] == 1
-        else f"NCCL's log does not tell {listing(LABELS[fact] for fact in unknown)}"
-    )
-    words = (
-        "; ".join(told)
-        if missed
-        else f"not checked, {reason}"
-        if unknown or transport is None
-        else describe_transport(transport)
-    )
+    return missed, unknown
+
+
+def _why_unknown(document: ResultDocument, facts: t.Iterable[str]) -> str:
+    if document.get("transport") is None:
+        return "NCCL's own log is not there"
+    if document["host_count"] == 1:
+        return "all ranks are on one host"
+    return f"NCCL's log does not tell {listing(LABELS[fact] for fact in facts)}"
+
+
+def _demanded(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
+    """Whether the ranks talked over what the rule demands, and which hosts did not."""
+    transport = document.get("transport")
+    missed, unknown = _transport_missed(rule, document)
+    passed: bool | None
+    if missed:
+        count = len(transport["nics"]) if transport else 0
+        told = [
+            f"{words} on {'all hosts' if len(hosts) == count else listing(hosts)}" for words, hosts in missed.items()
+        ]
+        passed, words = False, "; ".join(told)
+    elif unknown or transport is None:
+        passed, words = None, f"not checked, {_why_unknown(document, unknown)}"
+    else:
+        passed, words = True, describe_transport(transport)
     return {
         "rule": rule.name,
         "metric": "transport",

@@ -54,8 +54,8 @@ def test_cure_of_leftovers_works_as_it_stands(runs, cluster_player):
         "spec": {"clusterIP": "None", "selector": labels},
     }
     runs.cluster.create(left, namespace=runs.namespace)
-    kinds = yaml.safe_load((ROOT / "roles/worker_pods/vars/main.yml").read_text())["_worker_pods_kinds"]
-    facts = {"run_id": "default", "namespace": runs.namespace, "kinds": kinds}
+    selector = ",".join(f"{name}={value}" for name, value in labels.items())
+    facts = {"selector": selector, "namespace": runs.namespace}
     task = {"gpufabric.nccl.fail_with_problems": {"problems": [{"id": "kube-leftovers", "facts": facts}]}}
     played = cluster_player.playbook([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}])
     (problem,) = played.result("localhost", FAIL)["problems"]

@@ -59,6 +59,7 @@ def _open(log: pathlib.Path) -> set[str]:
 
 
 FAIL = "gpufabric.nccl.fail_with_problems"
+PERMISSIONS = "gpufabric.nccl.check_permissions"
 ROOT = pathlib.Path(__file__).parents[3]
 
 
@@ -437,7 +438,7 @@ def test_user_who_may_not_make_network_policies_goes_on_without_and_is_told(runs
     assert runs.result()["verdict"] == "pass" and runs.ours() == []
     required = runs.play(worker_pods_network_policy=True, **own)
     assert required.returncode != 0 and runs.ours() == []
-    (problem,) = required.result("localhost", FAIL)["problems"]
+    (problem,) = required.result("localhost", PERMISSIONS)["problems"]
     assert problem["id"] == "kube-forbidden" and "networkpolicies.networking.k8s.io" in problem["cause"]
 
 
@@ -466,12 +467,12 @@ def test_user_who_may_only_exec_can_adopt_and_is_told_what_creation_takes(runs, 
     pods.create("a", "b")
     refused = runs.play(gpufabric_kubeconfig=adopter)
     assert refused.returncode != 0
-    (problem,) = refused.result("localhost", FAIL)["problems"]
+    (problem,) = refused.result("localhost", PERMISSIONS)["problems"]
     assert (problem["id"], problem["host"]) == ("kube-forbidden", None) and "worker_pods_names" in problem["cure"]
     rights = problem["cause"].split(" may not ")[1].split(f" in namespace {runs.namespace}")[0].split("; ")
     assert [right.split()[-1] for right in rights] == ["pods", "services", "statefulsets.apps"]
     asked = runs.play(gpufabric_kubeconfig=adopter, worker_pods_network_policy=True)
-    assert "networkpolicies.networking.k8s.io" in asked.result("localhost", FAIL)["problems"][0]["cause"]
+    assert "networkpolicies.networking.k8s.io" in asked.result("localhost", PERMISSIONS)["problems"][0]["cause"]
 
     played = runs.play(gpufabric_kubeconfig=adopter, worker_pods_names=["a", "b"])
     assert played.returncode == 0, played.output

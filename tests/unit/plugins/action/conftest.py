@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import pathlib
-import types
 
 import pytest
 import yaml
@@ -20,6 +19,16 @@ from ansible.template import Templar
 ROLES = pathlib.Path(__file__).parents[4] / "roles"
 
 
+class Role:
+    """What an action reads of its task's role."""
+
+    def __init__(self, name):
+        self._name, self._role_path = name, str(ROLES / name)
+
+    def get_name(self, include_role_fqcn=True):
+        return self._name
+
+
 @pytest.fixture
 def planned():
     """What an action returns, called by a task of a role with the role's defaults and other variables."""
@@ -27,7 +36,7 @@ def planned():
     def plan(action, role, arguments, **variables):
         defaults = yaml.safe_load((ROLES / role / "defaults/main.yml").read_text())
         task, context, loader = Task(), PlayContext(), DataLoader()
-        task.args, task._role = arguments, types.SimpleNamespace(_role_path=str(ROLES / role))
+        task.args, task._role = arguments, Role(role)
         task_vars = {name: value for name, value in {**defaults, **variables}.items() if "{{" not in str(value)}
         module = action(task, Connection(context), context, loader, Templar(loader, variables=task_vars), None)
         return module.run(task_vars=task_vars)

@@ -34,7 +34,7 @@ def test_each_play_counts_once_whatever_started_it():
 
 def test_the_claim_of_a_task_is_that_of_its_play():
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        task = pool.apply(claim_of, ("me@here", "yes"))
+        task = pool.apply(claim_of, ("me@here", True))
     own = claim_of("me@here", False)
     # Other plays on this machine begin and end meanwhile.
     others = {"live": [], "take_over": False}

@@ -149,15 +149,15 @@ def test_a_job_that_goes_on_is_followed():
     wanted = job_of(**mine)
     there = job_of(name="gpufabric-n-abcde", **mine)
     assert job_to_follow([there], wanted) == "gpufabric-n-abcde"
-    assert run_taken("n", "me@here", [there], wanted) == []
+    assert run_taken("n", "me@here", [there], [wanted]) == []
     assert job_to_follow([job_of(replicas=3, **mine)], wanted) == ""
     done = {**there, "status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
     assert job_to_follow([done], wanted) == ""
     # One that is over is replaced, if it is one's own.
     done = {**job_of(replicas=3, **mine), "status": done["status"]}
-    assert run_taken("n", "me@here", [done], wanted) == []
-    assert [item.id for item in run_taken("n", "you@there", [done], wanted)] == ["run-taken"]
-    assert [item.id for item in run_taken("n", "me@here", [job_of(replicas=3, **mine)], wanted)] == ["run-taken"]
+    assert run_taken("n", "me@here", [done], [wanted]) == []
+    assert [item.id for item in run_taken("n", "you@there", [done], [wanted])] == ["run-taken"]
+    assert [item.id for item in run_taken("n", "me@here", [job_of(replicas=3, **mine)], [wanted])] == ["run-taken"]
 
 
 def test_variables_of_the_pods_reach_all_ranks():

@@ -13,10 +13,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects impor
     labels,
     object_name,
     objects_taken,
+    outline,
     ownership,
-    run_start,
+    removal_command,
     run_taken,
     selector,
+    with_start_of,
 )
 
 LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?\Z")
@@ -44,7 +46,7 @@ def test_labels_and_selector():
     assert labels("Run_1.a", "worker_pods") == {**own, "gpufabric.nccl/run": "Run_1.a"}
     # Nothing that one of them finds is the other's.
     assert labels("Run_1.a", "mpijob") == {**own, "gpufabric.nccl/mpijob": "Run_1.a"}
-    assert selector("a") == "app.kubernetes.io/managed-by=gpufabric.nccl,gpufabric.nccl/run=a"
+    assert selector("a", "worker_pods") == "app.kubernetes.io/managed-by=gpufabric.nccl,gpufabric.nccl/run=a"
 
 
 @pytest.mark.parametrize("run_id", ["", "-a", "a-", "a b", "x" * 64, "a\n"])
@@ -65,8 +67,8 @@ def found(owner="me@here", spec=None, created="2026-01-01T11:57:00Z"):
 
 
 def test_a_run_of_ones_own_with_the_same_settings_is_not_taken():
-    assert run_taken("default", "me@here", [found()], found(), NOON) == []
-    assert run_taken("default", "me@here", [], found(), NOON) == []
+    assert run_taken("default", "me@here", [found()], [found()], NOON) == []
+    assert run_taken("default", "me@here", [], [found()], NOON) == []
 
 
 def test_the_owner_of_a_run_may_remove_it_whatever_its_settings_are():
@@ -75,7 +77,7 @@ def test_the_owner_of_a_run_may_remove_it_whatever_its_settings_are():
     assert run_taken("default", "me@here", [found(owner=None)]) == []
 
 
-@pytest.mark.parametrize("wanted", [None, found()])
+@pytest.mark.parametrize("wanted", [[], [found()]])
 def test_a_run_of_another_owner_is_taken(wanted):
     (problem,) = run_taken("default", "me@here", [found(owner="you@there")], wanted, NOON)
     assert (problem.id, problem.severity, problem.host) == ("run-taken", "error", None)
@@ -86,7 +88,7 @@ def test_a_run_of_another_owner_is_taken(wanted):
 
 @pytest.mark.parametrize("there", [found(spec={"replicas": 1}), found(owner=None)])
 def test_a_run_with_other_settings_is_taken(there):
-    (problem,) = run_taken("default", "me@here", [there], found(), NOON)
+    (problem,) = run_taken("default", "me@here", [there], [found()], NOON)
     assert "has objects in the cluster that were made with other settings" in problem.cause
 
 
@@ -102,7 +104,7 @@ def test_a_run_with_other_settings_is_taken(there):
     ],
 )
 def test_the_age_of_a_run_is_in_words(created, age):
-    (problem,) = run_taken("default", "me@here", [found(owner="you@there", created=created)], None, NOON)
+    (problem,) = run_taken("default", "me@here", [found(owner="you@there", created=created)], [], NOON)
     assert problem.cause.endswith(age)
 
 
@@ -146,4 +148,34 @@ def test_objects_of_the_run_are_taken_by_owner_settings_and_start():
     ours["metadata"] = {**ours["metadata"], "annotations": {**ownership("me@here", SPEC), "gpufabric.nccl/start": "1"}}
     theirs["metadata"]["annotations"] = {**ownership("me@here", SPEC), "gpufabric.nccl/start": "2"}
     assert states(theirs, wanted=ours) == ["The run default is being started by another play, started 3 minutes ago."]
-    assert (run_start([theirs]), run_start([found()]), run_start([])) == ("2", "", "")
+    # Who goes on with what an interrupted play has left is not taken for another.
+    assert states(theirs, wanted=with_start_of([theirs], [ours])[0]) == []
+    assert with_start_of([labelled()], [ours]) == [ours] == with_start_of([], [ours])
+
+
+def test_an_outline_tells_whose_an_object_is_and_no_values():
+    item = labelled()
+    item["metadata"]["annotations"] = {
+        **item["metadata"]["annotations"],
+        "kubectl.kubernetes.io/last-applied": "secret",
+    }
+    there = {"apiVersion": "apps/v1", **item, "spec": {"env": "secret"}, "status": {"conditions": [], "replicas": 2}}
+    told = outline(there)
+    assert "secret" not in str(told) and told["status"] == {"conditions": []} and told["metadata"]["uid"] == "u1"
+    assert run_taken("default", "me@here", [told], [found()]) == []
+    assert [item.id for item in run_taken("default", "you@there", [told])] == ["run-taken"]
+
+
+def test_only_objects_of_a_kind_that_is_wanted_have_to_have_the_settings():
+    service = {"kind": "Service", "metadata": {"name": "x", "annotations": ownership("me@here", {"other": 1})}}
+    assert run_taken("default", "me@here", [service, found()], [found()]) == []
+
+
+def test_the_command_that_removes_a_run():
+    command = removal_command("a", "worker_pods", {"kubeconfig": "/my files/k", "context": None, "namespace": "n"})
+    assert command == (
+        "kubectl --kubeconfig '/my files/k' --namespace n delete statefulset,networkpolicy,service"
+        " --selector app.kubernetes.io/managed-by=gpufabric.nccl,gpufabric.nccl/run=a"
+    )
+    command = removal_command("a", "mpijob", {"kubeconfig": None, "context": "c", "namespace": "n"})
+    assert command.startswith("kubectl --context c --namespace n delete mpijob,networkpolicy,configmap --selector ")

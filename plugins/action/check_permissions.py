@@ -1,0 +1,41 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import TO_ADOPT, missing_permissions
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import ClusterRoleAction
+
+
+class ActionModule(ClusterRoleAction):
+    """Asks the cluster what its user may do."""
+
+    ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
+        "needs": {"type": "list", "elements": "list", "required": True},
+        "adopting": {"type": "str"},
+        "rendering": {"type": "str"},
+    }
+
+    def act_on_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Nothing, or a failure. Raises Unanswered."""
+        namespace = self.shared["namespace"]
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectRulesReview",
+            # Nothing is stored; kubernetes.core asks for a name.
+            "metadata": {"generateName": "gpufabric-"},
+            "spec": {"namespace": namespace},
+        }
+        status = self.change(definition=review, namespace=None)["result"]["status"]
+        missing = missing_permissions(status, arguments["needs"])
+        if not missing:
+            return {}
+        ways = {name: arguments[name] for name in ("adopting", "rendering") if arguments[name]}
+        if missing_permissions(status, TO_ADOPT):
+            ways.pop("adopting", None)
+        facts = {"rights": "; ".join(missing), "namespace": namespace, **ways}
+        return self.failure([problem("kube-forbidden", **facts).as_dict()], "")
