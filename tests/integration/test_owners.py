@@ -103,6 +103,50 @@ def test_what_a_play_has_lost_to_another_it_neither_goes_on_with_nor_removes(fre
     assert {node: nodes.state(node) for node in nodes.names} == before
 
 
+def test_a_run_in_an_adopted_job_is_left_alone(fresh_nodes, told):
+    """The steps of the playbook mpijob in a job's pods, on nodes: g1 is the launcher."""
+    nodes, me, directory = fresh_nodes, {"gpufabric_owner": "me@here"}, f"/run/gpufabric/{fresh_nodes.run_id}"
+    nodes.shell("g1", "mkdir -p /etc/mpi /opt/keys; echo g2 slots=2 > /etc/mpi/hostfile; echo key > /opt/keys/id_rsa")
+    before = {node: nodes.state(node) for node in nodes.names}
+
+    def adopt(*tasks, first=()):
+        group = "mpijob_{{ 'launcher' if inventory_hostname == 'g1' else 'worker' }}"
+        connect = role("mpijob", "connect", mpijob_ssh_auth_mount_path="/opt/keys")
+        steps = {"block": [*first, connect, *tasks], "always": [role("mpijob", "disconnect")]}
+        grouped = play({"ansible.builtin.group_by": {"key": group}, "changed_when": False})
+        return [*grouped, {**play(steps)[0], "hosts": "mpijob_worker"}]
+
+    def files():
+        found = nodes.shell("g1", f"cd {directory} && sha256sum .gpufabric mpi/hostfile ssh/config", check=False)
+        return found.stdout if found.returncode == 0 else ""
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(nodes.playbook, adopt(WAITING), **me)
+        try:
+            wait(files, left=told)
+            made = files()
+            for who, identity in ((me, "run-in-use"), (YOU, "run-taken")):
+                second = nodes.playbook(adopt(), **who)
+                assert second.returncode != 0 and f"{identity}: see above." in second.output, second.output
+                assert second.changed() == []
+            # One that fails before it asks for the run.
+            failing = nodes.playbook(adopt(first=[{"ansible.builtin.fail": {"msg": "early"}}]), **me)
+            assert failing.returncode != 0 and "early" in failing.output and failing.changed() == [], failing.output
+            assert files() == made
+            # A run of another owner in the worker's pod.
+            theirs = nodes.playbook([{**play(role("key_exchange"))[0], "hosts": "g2"}], **YOU)
+            assert theirs.returncode == 0, theirs.output
+        finally:
+            nodes.shell("g2", "touch /run/go-on")
+        ended = first.result()
+    assert ended.returncode == 0, ended.output
+    assert not files() and nodes.state("g1") == before["g1"]
+    assert mark(nodes, "g2")["owner"] == "you@there" and lives(nodes)["g2"].strip().isdecimal()
+    nodes.shell("g2", "rm /run/go-on")
+    assert nodes.playbook(play(TEARDOWN), **YOU).returncode == 0
+    assert {node: nodes.state(node) for node in nodes.names} == before
+
+
 def test_a_search_ends_where_the_run_becomes_another_s(fresh_nodes, tmp_path, told):
     nodes, run = fresh_nodes, {"gpufabric_run_id": "searching"}
     endless = {"isolate_iterations": 10**9, "isolate_min_bytes": 8, "isolate_mode": "pairs", "isolate_inside": "none"}
