@@ -23,6 +23,7 @@ from ansible.utils.path import unfrackpath
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import NUMBER, PATH, check_answer
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import ARGUMENT_SPEC
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import assemble
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import (
@@ -41,6 +42,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
+#: Why the module leaves a run alone.
+_OF_OWNERS = ("run-in-use", "run-taken")
 #: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
 _POD_IS_GONE = "Error from server (NotFound): pods"
 #: Seconds that one call on the launcher may take, unless poll_grace is shorter, and that the end of a run may.
@@ -57,7 +60,11 @@ _RUNNER = {"pid": NUMBER, "start": NUMBER, "directory": PATH}
 
 
 class _LauncherLost(Exception):
-    """Nobody can say what becomes of the run."""
+    """Nobody can say what becomes of the run. ``problem``: why, where another play has taken it."""
+
+    def __init__(self, why: str, problem: ProblemDict | None = None) -> None:
+        super().__init__(why)
+        self.problem = problem
 
 
 class _TookTooLong(_LauncherLost):
@@ -161,13 +168,14 @@ class ActionModule(ActionBase):
                     # Nobody writes what came of it now but this.
                     stopped = self._stop()
                     if stopped.get("failed"):
+                        self._check_owner(stopped)
                         raise _LauncherLost(f"the run on {self._launcher} has died: {stopped.get('msg')}")
                     if "points" not in stopped:
                         raise self._gone(directory)
                     names = ("points", "complete", "limited", "reaped", "msg")
                     return self._finish({name: stopped[name] for name in names if name in stopped}, directory)
         except (_LauncherLost, AnsibleConnectionFailure) as error:
-            return _without_launcher(points, outcomes, str(error))
+            return _without_launcher(points, outcomes, str(error), getattr(error, "problem", None))
 
     def _take(
         self, events: t.Iterable[Event], narrator: Narrator, outcomes: dict[int, t.Mapping[str, t.Any]]
@@ -189,7 +197,15 @@ class ActionModule(ActionBase):
             raise self._gone(directory)
         return look
 
+    def _check_owner(self, stopped: t.Mapping[str, t.Any]) -> None:
+        """Raise _LauncherLost if the module refused to end the run, because another play has taken it."""
+        for entry in entries_from(stopped.get("problems")):
+            if entry["id"] in _OF_OWNERS:
+                raise _LauncherLost(entry["cause"], {**entry, "host": self._launcher})
+
     def _gone(self, directory: str) -> _LauncherLost:
+        if self._options["claim"] is not None:
+            self._check_owner(self._stop())
         return _LauncherLost(
             f"{directory} is no longer on {self._launcher}: the launcher was replaced, or the run was removed"
         )
@@ -283,7 +299,7 @@ class ActionModule(ActionBase):
                 os.unlink(part)
 
     def _stop(self) -> dict[str, t.Any]:
-        arguments = {name: self._task.args[name] for name in ("run_id", "run_dir") if name in self._task.args}
+        arguments = {name: self._task.args[name] for name in ("run_id", "run_dir", "claim") if name in self._task.args}
         with _at_most(_LONGEST_END):
             return self._execute_module(module_args={**arguments, "state": "stopped"}, task_vars=self._task_vars)
 
@@ -293,15 +309,18 @@ class ActionModule(ActionBase):
 
 
 def _without_launcher(
-    points: t.Sequence[t.Mapping[str, t.Any]], outcomes: t.Mapping[int, t.Mapping[str, t.Any]], why: str
+    points: t.Sequence[t.Mapping[str, t.Any]],
+    outcomes: t.Mapping[int, t.Mapping[str, t.Any]],
+    why: str,
+    cause: ProblemDict | None = None,
 ) -> dict[str, t.Any]:
-    """What is known of the points where the launcher does not answer any more."""
-    lost = problem("launcher-lost", reason=why)
+    """What is known of the points where the launcher does not answer any more. ``cause``: if something else is the reason."""
+    lost = cause or problem("launcher-lost", reason=why).as_dict()
     known = dict(outcomes)
     status = "stopped"
     for number in range(1, len(points) + 1):
         if number not in known:
-            known[number] = {"status": status, "problems": [lost.as_dict()], "unread": "the point did not finish"}
+            known[number] = {"status": status, "problems": [lost], "unread": "the point did not finish"}
             status = "not_run"
     return assemble(points, known, {"msg": why})
 

@@ -82,6 +82,7 @@ options:
     description:
       - Directory on this machine for the keys, the C(known_hosts) file and C(inventory.yml). Made with mode 0700.
       - An absolute path of letters, digits and C(._+-).
+      - If nodes of the run belong to another directory, they are refused with the problem C(run-taken), unless O(claim) has C(take_over).
       - The default is C(/run/gpufabric-local/RUN_ID).
     type: path
   timeout:

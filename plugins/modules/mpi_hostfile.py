@@ -13,6 +13,7 @@ description:
   - Writes a hostfile for Open MPI, from a list of hosts or from an existing hostfile.
   - Resolves names on the launcher, waits for those that do not resolve yet, and writes numeric addresses, because
     Open MPI shortens names and may look them up elsewhere.
+  - With O(claim), the run is claimed on this node before the file is written, and refused before the module waits for names.
 seealso:
   - module: gpufabric.nccl.collect_peers
   - module: gpufabric.nccl.mpi_run
@@ -24,6 +25,7 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes
   - gpufabric.nccl.attributes.action
   - gpufabric.nccl.run
+  - gpufabric.nccl.run.claim
 attributes:
   check_mode:
     support: full
@@ -277,6 +279,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     read_addresses,
     subnet_of,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 
 
@@ -307,6 +310,8 @@ def run(params: dict, check_mode: bool) -> dict:
         run_dir.check()
     elif not is_file_or_nothing(path) or not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
         raise OptionError("dest", path, "a path in a directory that exists and can be written")
+    ownership = Ownership(run_dir, params["claim"])
+    ownership.check()
 
     part = math.inf if params["part"] is None else params["part"]
     resolver = Resolver(params["timeout"], params["interval"], part=part, earlier=resolution(params["earlier"]))
@@ -322,14 +327,17 @@ def run(params: dict, check_mode: bool) -> dict:
             }
         error.details = {**error.details, "evidence": evidence(params["src"])}
         raise
-    before = read_text(path)
+    replaced = ownership.replace(check_mode)
+    before = None if replaced and params["dest"] is None else read_text(path)
     after = render_hostfile((address if params["numeric"] else name, host.slots) for host, name, address in resolved)
+    if not check_mode:
+        ownership.take()
     if before != after and not check_mode:
         if params["dest"] is None:
             run_dir.create(run_dir.mpi)
         write_text(path, after, 0o644)
     return {
-        "changed": before != after,
+        "changed": replaced or before != after,
         "diff": {"before": before or "", "after": after, "before_header": path, "after_header": path},
         "path": path,
         "hosts": [{"name": name, "address": address, "slots": host.slots} for host, name, address in resolved],
@@ -377,6 +385,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **RUN_ARGUMENT_SPEC,
+            **CLAIM_ARGUMENT_SPEC,
             "hosts": {
                 "type": "list",
                 "elements": "dict",

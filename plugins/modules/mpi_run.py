@@ -18,6 +18,8 @@ description:
     or settings differ, that call fails. If the run has already ended and its result was never collected, the call returns that result.
   - If a run was stopped, ended itself, or lost its process on the launcher, the next call continues it; see O(resume).
   - A play that is interrupted ends the run.
+  - With O(claim), a run that another play has taken since is neither continued nor ended by this one. It is never taken over here, but by
+    M(gpufabric.nccl.sshd_instance) and M(gpufabric.nccl.mpi_hostfile), which come before.
   - A point that takes too long, fails, or is stopped leaves no process. On all hosts of the hostfile, the module ends each process that
     has the run's E(GPUFABRIC_POINT), over the run's ssh, by SIGTERM and then by SIGKILL.
   - The output of the programs stays in files on the launcher. A file above 1 MiB is compressed when its point is over.
@@ -29,6 +31,7 @@ extends_documentation_fragment:
   - gpufabric.nccl.attributes
   - gpufabric.nccl.attributes.action
   - gpufabric.nccl.run
+  - gpufabric.nccl.run.claim
 attributes:
   check_mode:
     support: full
@@ -48,7 +51,8 @@ options:
       - V(finished) runs the points to their end.
       - V(started) starts the run and does not wait for it. The next call with V(finished) and the same points and settings
         waits for its end, or returns its result; see O(orphan_timeout).
-      - V(stopped) ends the points that still run, on this node and on the hosts, and keeps their files.
+      - V(stopped) ends the points that still run, on this node and on the hosts, and keeps their files. With O(claim), only those of the
+        play's own run.
       - V(absent) does the same, and removes the files and the hostfile.
     type: str
     choices: [finished, started, stopped, absent]
@@ -405,9 +409,11 @@ import os
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import ARGUMENT_SPEC, describe, make_plan
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import QuietModule, run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import go_through
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 
@@ -417,12 +423,17 @@ def run(params: dict, check_mode: bool) -> dict:
     os.umask(0o077)
     run_dir = RunDir(params["run_id"], params["run_dir"])
     files = Run(run_dir)
+    ownership = Ownership(run_dir, params["claim"])
     if params["state"] == "absent":
+        ownership.check(removes=True)
         changed = files.exists()
         if changed and not check_mode:
             files.remove()
         return {"changed": changed}
     if params["state"] == "stopped":
+        lost = ownership.loss()
+        if lost is not None:
+            raise ProblemError(lost)
         changed = files.has_to_stop()
         return {"changed": changed, **({} if check_mode else files.stop())}
     return start(params, files, run_dir, check_mode)
@@ -430,12 +441,16 @@ def run(params: dict, check_mode: bool) -> dict:
 
 def start(params: dict, files: Run, run_dir: RunDir, check_mode: bool) -> dict:
     """Start the run, or find the one that goes on already; what the module returns. Raises GpufabricError."""
+    claim = params["claim"] and {**params["claim"], "take_over": False}
+    ownership = Ownership(run_dir, claim)
+    ownership.check()
     account = Account(run_dir)
     plan, noted = make_plan(params, run_dir, account, check_mode)
     result = {"changed": True, "complete": False, "limited": False, "reaped": [], "notes": noted}
     if check_mode:
         result["followed"] = files.can_follow(plan)
     else:
+        ownership.take()
         account.create()
         result["followed"] = files.start(plan, go_through, params["resume"], archive=params["fetch_dest"] is not None)
         runner = files.runner()

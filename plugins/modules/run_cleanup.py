@@ -33,6 +33,15 @@ attributes:
       - Shows the names of programs, without their arguments, and paths.
   idempotent:
     support: full
+options:
+  own:
+    description:
+      - Whether this is the end of what the play itself has started. A run that another play has taken, of whichever owner, is then left
+        alone, and the module changes nothing.
+      - By default an owner ends his run whichever play of his has started it, and another owner is refused.
+      - Used with O(claim).
+    type: bool
+    default: false
 seealso:
   - module: gpufabric.nccl.sshd_instance
   - module: gpufabric.nccl.ssh_mesh
@@ -79,7 +88,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN
 def run(params: dict, check_mode: bool) -> dict:
     """Remove what the run left; what the module returns. Raises GpufabricError."""
     run_dir = RunDir(params["run_id"], params["run_dir"])
-    Ownership(run_dir, params["claim"]).check(removes=True)
+    ownership = Ownership(run_dir, params["claim"])
+    if params["own"] and ownership.loss() is not None:
+        return {"changed": False, "ended": [], "removed": [], "run_dir": run_dir.path}
+    ownership.check(removes=True)
     cleanup = Cleanup(run_dir)
     leftovers = cleanup.plan()
     if leftovers and not check_mode:
@@ -95,7 +107,7 @@ def run(params: dict, check_mode: bool) -> dict:
 
 def main() -> None:
     """Run the module."""
-    spec = {**RUN_ARGUMENT_SPEC, **CLAIM_ARGUMENT_SPEC}
+    spec = {**RUN_ARGUMENT_SPEC, **CLAIM_ARGUMENT_SPEC, "own": {"type": "bool", "default": False}}
     run_module(AnsibleModule(argument_spec=spec, supports_check_mode=True), run, NODE_CATALOGUE.problems_in)
 
 

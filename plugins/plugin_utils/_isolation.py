@@ -33,6 +33,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.causes_ssh import ENTRIES as SSH_ENTRIES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import add_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
@@ -122,7 +123,11 @@ def _search(launch: Entry, state: Entry, settings: Entry, sample: Entry | None) 
 
 
 def observed(found: Entry, results: Results) -> dict[str, t.Any]:
-    """The search after a round. ``results``: by launcher, what mpi_run returned, or the task before it that failed."""
+    """The search after a round. ``results``: by launcher, what mpi_run returned, or the task before it that failed.
+
+    Raises ProblemError if a launcher refuses the run, which another play has taken meanwhile: that tells nothing of its group.
+    """
+    check_free({launcher: _all_problems(results[launcher]) for launcher in found["runs"]})
     seen, sample = [], found["document"]["sample"]
     for launcher, run in found["runs"].items():
         entry, document = _observation(run, results[launcher], launcher)
@@ -132,6 +137,12 @@ def observed(found: Entry, results: Results) -> dict[str, t.Any]:
     state = observe(found["document"]["state"], seen)
     after = _search(found["launch"], state, found["document"]["settings"], sample)
     return {**found, **after, "said": _round_text(state)}
+
+
+def _all_problems(result: Entry) -> list[ProblemDict]:
+    """The problems that a task of a launcher failed with, and those of its points."""
+    points = result.get("points") or ()
+    return [entry for source in (result, *points) for entry in entries_from(source.get("problems"))]
 
 
 def _round_text(state: Entry) -> str:

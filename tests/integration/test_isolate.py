@@ -265,6 +265,27 @@ def test_of_good_nodes_none_is_accused(lab, tmp_path):
     assert [path.name for path in report.iterdir()] == ["mine.txt"]
 
 
+def test_a_node_that_keeps_the_run_is_told(lab, tmp_path):
+    node, path = f"gpufabric-{lab.nodes.run_id}-g2", "/run/gpufabric/isolate/tmp"
+    before = lab.nodes.state("g2")
+
+    def privileged(command: str) -> None:
+        subprocess.run(["podman", "exec", "--privileged", node, "sh", "-c", command], check=True)
+
+    privileged(f"mkdir -m 0700 -p {path} && mount -t tmpfs none {path}")
+    try:
+        played = lab.isolate(tmp_path, gpufabric_target="g1:g2", isolate_mode="nodes")
+    finally:
+        # mount makes the latter.
+        privileged(f"umount {path} && rmdir /run/mount")
+    assert played.returncode == 2 and not_good(tmp_path) == {}, played.output
+    assert "2 good" in played.output and "Not good" not in played.output, played.output
+    words = " ".join(played.output.split())
+    assert f"g2: The host cannot take part: it failed to run the job: cannot remove {path}: " in words, played.output
+    assert not lab.nodes.module("run_cleanup", {"run_id": "isolate"}, hosts="g2")["failed"]
+    assert lab.nodes.state("g2") == before
+
+
 @pytest.mark.parametrize(
     ("variables", "told"),
     [

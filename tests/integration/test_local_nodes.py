@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 import signal
@@ -77,7 +78,7 @@ def predicted(role, tasks_from):
     return result
 
 
-def test_nodes_are_started_mended_added_and_removed_as_predicted(role):
+def test_nodes_are_started_mended_added_and_removed_as_predicted(role, tmp_path):
     result = predicted(role, "main")
     assert result["changed"] and result["started"] == ["g1", "g2"]
     assert role.containers() == ["g1", "g2"]
@@ -95,8 +96,11 @@ def test_nodes_are_started_mended_added_and_removed_as_predicted(role):
     result = done(role("main", local_nodes_count=3))
     assert result["started"] == ["g2"] and "g2: ended, unknown to podman" in result["diff"]["before"]
 
-    for part in ("main", "teardown"):
-        played = role(part, gpufabric_owner="you@there")
+    # Another owner, and the same one with other keys for nodes of the same names.
+    for part, other in itertools.product(
+        ("main", "teardown"), ({"gpufabric_owner": "you@there"}, {"local_nodes_state_dir": str(tmp_path / "nodes")})
+    ):
+        played = role(part, local_nodes_count=3, **other)
         assert played.returncode == 2 and "set gpufabric_take_over=true" in " ".join(played.output.split())
         assert played.changed() == [] and len(role.containers()) == 3
 

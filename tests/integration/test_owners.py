@@ -44,6 +44,135 @@ def refused(played, identity, words):
     assert {(problem["id"], problem["host"]) for problem in found} >= {(identity, "g1"), (identity, "g2")}, found
 
 
+def role(name, entry="main", **variables):
+    return {"ansible.builtin.include_role": {"name": f"gpufabric.nccl.{name}", "tasks_from": entry}, "vars": variables}
+
+
+def play(*tasks):
+    return [{"hosts": "all", "gather_facts": False, "any_errors_fatal": True, "tasks": list(tasks)}]
+
+
+#: Keeps a play in the middle until the test lets it go on.
+WAITING = {"ansible.builtin.wait_for": {"path": "/run/go-on", "timeout": 300}}
+TEARDOWN = role("key_exchange", "teardown")
+
+
+def test_what_a_play_has_lost_to_another_it_neither_goes_on_with_nor_removes(fresh_nodes, told):
+    nodes, me = fresh_nodes, {"gpufabric_owner": "me@here"}
+    before = {node: nodes.state(node) for node in nodes.names}
+    own = role("key_exchange", "teardown", key_exchange_own=True)
+    tasks = [
+        role("nccl_benchmark", "look"),
+        role("key_exchange"),
+        WAITING,
+        {"block": [{**role("nccl_benchmark"), "run_once": True}], "always": [own]},
+    ]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(nodes.playbook, play(*tasks), **me)
+        try:
+            wait(
+                lambda: (
+                    nodes.shell("g2", f"test -e /run/gpufabric/{nodes.run_id}/ssh/config", check=False).returncode == 0
+                ),
+                left=told,
+            )
+            running = settled(nodes)
+            # Other plays remove nothing of it by themselves.
+            for who in (me, YOU):
+                played = nodes.playbook(play(own), **who)
+                assert played.returncode == 0 and played.changed() == [], played.output
+            torn = nodes.playbook(play(role("nccl_benchmark", "teardown")), **YOU)
+            assert torn.returncode != 0 and "run-taken" in torn.output, torn.output
+            assert lives(nodes) == running and mark(nodes)["owner"] == "me@here"
+            taken = nodes.playbook(play(role("key_exchange")), **YOU, gpufabric_take_over=True)
+            assert taken.returncode == 0, taken.output
+            running, mine = settled(nodes), mark(nodes)
+            assert mine["owner"] == "you@there"
+        finally:
+            for node in nodes.names:
+                nodes.shell(node, "touch /run/go-on")
+        ended = first.result()
+    assert ended.returncode != 0 and "belongs to you@there" in " ".join(ended.output.split()), ended.output
+    assert [record["task"].rpartition(" : ")[2] for record in ended.records if record["status"] == "failed"] == [
+        "Write the hostfile on the launcher"
+    ]
+    assert lives(nodes) == running and mark(nodes) == mine
+    # Whoever asks for the end of his run gets it.
+    ended = nodes.playbook(play(TEARDOWN, {"ansible.builtin.file": {"path": "/run/go-on", "state": "absent"}}), **YOU)
+    assert ended.returncode == 0, ended.output
+    assert {node: nodes.state(node) for node in nodes.names} == before
+
+
+def test_a_run_in_an_adopted_job_is_left_alone(fresh_nodes, told):
+    """The steps of the playbook mpijob in a job's pods, on nodes: g1 is the launcher."""
+    nodes, me, directory = fresh_nodes, {"gpufabric_owner": "me@here"}, f"/run/gpufabric/{fresh_nodes.run_id}"
+    nodes.shell("g1", "mkdir -p /etc/mpi /opt/keys; echo g2 slots=2 > /etc/mpi/hostfile; echo key > /opt/keys/id_rsa")
+    before = {node: nodes.state(node) for node in nodes.names}
+
+    def adopt(*tasks, first=()):
+        group = "mpijob_{{ 'launcher' if inventory_hostname == 'g1' else 'worker' }}"
+        connect = role("mpijob", "connect", mpijob_ssh_auth_mount_path="/opt/keys")
+        steps = {"block": [*first, connect, *tasks], "always": [role("mpijob", "disconnect")]}
+        grouped = play({"ansible.builtin.group_by": {"key": group}, "changed_when": False})
+        return [*grouped, {**play(steps)[0], "hosts": "mpijob_worker"}]
+
+    def files():
+        found = nodes.shell("g1", f"cd {directory} && sha256sum .gpufabric mpi/hostfile ssh/config", check=False)
+        return found.stdout if found.returncode == 0 else ""
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(nodes.playbook, adopt(WAITING), **me)
+        try:
+            wait(files, left=told)
+            made = files()
+            for who, identity in ((me, "run-in-use"), (YOU, "run-taken")):
+                second = nodes.playbook(adopt(), **who)
+                assert second.returncode != 0 and f"{identity}: see above." in second.output, second.output
+                assert second.changed() == []
+            # One that fails before it asks for the run.
+            failing = nodes.playbook(adopt(first=[{"ansible.builtin.fail": {"msg": "early"}}]), **me)
+            assert failing.returncode != 0 and "early" in failing.output and failing.changed() == [], failing.output
+            assert files() == made
+            # A run of another owner in the worker's pod.
+            theirs = nodes.playbook([{**play(role("key_exchange"))[0], "hosts": "g2"}], **YOU)
+            assert theirs.returncode == 0, theirs.output
+        finally:
+            nodes.shell("g2", "touch /run/go-on")
+        ended = first.result()
+    assert ended.returncode == 0, ended.output
+    assert not files() and nodes.state("g1") == before["g1"]
+    assert mark(nodes, "g2")["owner"] == "you@there" and lives(nodes)["g2"].strip().isdecimal()
+    nodes.shell("g2", "rm /run/go-on")
+    assert nodes.playbook(play(TEARDOWN), **YOU).returncode == 0
+    assert {node: nodes.state(node) for node in nodes.names} == before
+
+
+def test_a_search_ends_where_the_run_becomes_another_s(fresh_nodes, tmp_path, told):
+    nodes, run = fresh_nodes, {"gpufabric_run_id": "searching"}
+    endless = {"isolate_iterations": 10**9, "isolate_min_bytes": 8, "isolate_mode": "pairs", "isolate_inside": "none"}
+    before = {node: nodes.state(node) for node in nodes.names}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        search = pool.submit(
+            nodes.playbook,
+            play(role("isolate", **run)),
+            gpufabric_owner="me@here",
+            report_dir=str(tmp_path),
+            **endless,
+        )
+        wait(lambda: all("environ" in text for text in lives(nodes).values()), left=told)
+        taken = nodes.playbook(play(role("key_exchange", **run)), **YOU, gpufabric_take_over=True)
+        assert taken.returncode == 0, taken.output
+        ended = search.result()
+    assert ended.returncode == 2 and "run-taken" in ended.output, ended.output
+    # What came of the group is no result.
+    found = json.loads((tmp_path / "isolation.json").read_text())
+    assert (found["rounds"], found["tests"], found["complete"]) == (0, 0, False)
+    owner = json.loads(nodes.shell("g1", "cat /run/gpufabric/searching/.gpufabric").stdout)["owner"]
+    assert owner == "you@there" and all("environ" not in text for text in lives(nodes).values())
+    assert nodes.playbook(play(role("key_exchange", "teardown", **run)), **YOU).returncode == 0
+    assert {node: nodes.state(node) for node in nodes.names} == before
+
+
 @pytest.mark.slow
 def test_a_run_in_use_is_left_alone_until_its_play_is_over(fresh_nodes, tmp_path, told):
     nodes, me = fresh_nodes, "me@here"

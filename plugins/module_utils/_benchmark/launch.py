@@ -50,6 +50,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import 
     this_launcher,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import find_mpi
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import agent
@@ -59,6 +60,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse
 #: The options of mpi_run, for the module and its action.
 ARGUMENT_SPEC: dict[str, t.Any] = {
     **RUN_ARGUMENT_SPEC,
+    **CLAIM_ARGUMENT_SPEC,
     "state": {"type": "str", "choices": ["finished", "started", "stopped", "absent"], "default": "finished"},
     "points": {
         "type": "list",

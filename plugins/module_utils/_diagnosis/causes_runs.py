@@ -17,12 +17,12 @@ ENTRIES: tuple[Entry, ...] = (
         "[ ({ended} of {total} points are over)].",
         "Wait for its end, or set gpufabric_run_id to another name. To end it: mpi_run with state=stopped, or the playbook"
         " gpufabric.nccl.teardown.",
-        found_by="mpi_run, sshd_instance and local_nodes",
+        found_by="mpi_run, mpi_hostfile, sshd_instance and local_nodes",
     ),
     entry(
         "run-taken",
         "The run[ {run_id}] [{state}|belongs to another owner][, started {age}].",
         "Set gpufabric_run_id to another name. To replace that run, set gpufabric_take_over=true.",
-        found_by="sshd_instance, run_cleanup, local_nodes and the roles worker_pods and mpijob",
+        found_by="sshd_instance, mpi_hostfile, mpi_run, run_cleanup, local_nodes and the roles worker_pods and mpijob",
     ),
 )

@@ -23,6 +23,7 @@ import stat
 import time
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
@@ -46,6 +47,7 @@ SSH_PORT = 22
 BASE_DIR = "/run/gpufabric-local"
 RUN_LABEL = "gpufabric.run"
 SPEC_LABEL = "gpufabric.spec"
+STATE_DIR_LABEL = "gpufabric.state-dir"
 
 #: Where a node sees its own directory of the state directory.
 NODE_DIR = "/etc/local-node"
@@ -135,7 +137,9 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Container:
-    """One container that podman knows, of any run. ``pid``: of its first process, 0 where podman knows none."""
+    """One container that podman knows, of any run. ``pid``: of its first process, 0 where podman knows none. ``state_dir``: empty for one
+    that an earlier release started.
+    """
 
     name: str
     run_id: str
@@ -143,6 +147,7 @@ class Container:
     state: str
     identifier: str
     pid: int
+    state_dir: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,6 +228,7 @@ def node_options(settings: Settings, node: Node) -> list[str]:
         f"--name={node.container}",
         f"--hostname={node.name}",
         f"--label={RUN_LABEL}={settings.run_id}",
+        f"--label={STATE_DIR_LABEL}={settings.state_dir}",
         f"--volume={node_directory(settings.state_dir, node.name)}:{NODE_DIR}:ro",
         f"--network={settings.control_network}:interface_name={CONTROL_INTERFACE}"
         f",ip={node.control_address},mac={mac_address(node.control_address)},alias={node.name}",
@@ -274,6 +280,7 @@ def parse_containers(text: str) -> list[Container]:
             state=entry["State"],
             identifier=entry["Id"],
             pid=entry.get("Pid") or 0,
+            state_dir=(entry.get("Labels") or {}).get(STATE_DIR_LABEL, ""),
         )
         for entry in json.loads(text or "[]")
     ]
@@ -552,6 +559,13 @@ class LocalNodes:
         """Raise ProblemError where the nodes are those of another owner or play, and are not to be taken over."""
         if self._claim is None or self._claim.take_over:
             return
+        others = sorted({one.state_dir for one in existing} - {"", self.state_dir})
+        if others:
+            # Whose they are is written there.
+            state = f"has nodes of another state directory, {', '.join(others)}"
+            raise ProblemError(
+                NODE_CATALOGUE.problem("run-taken", socket.gethostname(), state=state, run_id=self.run_id)
+            )
         found = refusal(
             self._read_mark(), self._claim, lambda: self._use(existing), socket.gethostname(), removes, time.time()
         )
@@ -700,6 +714,7 @@ class LocalNodes:
             *_CONTAINER_OPTIONS,
             f"--name={_container_prefix(self.run_id)}names",
             f"--label={RUN_LABEL}={self.run_id}",
+            f"--label={STATE_DIR_LABEL}={self.state_dir}",
             f"--network={settings.control_network}",
             *this_machines_limits(),
         ]

@@ -90,6 +90,21 @@ def refusal(
     return None
 
 
+def loss(mark: t.Mapping[str, t.Any], claim: Claim, host: str, now: float = 0) -> Problem | None:
+    """Who has the run that a play had taken; None if it is still the play's, or the mark names nobody.
+
+    Where plays cannot be told apart, it is the owner's. ``mark`` and ``now``: as of refusal.
+    """
+    theirs = mark.get("owner")
+    is_plays = not claim.controller or (mark.get("controller"), mark.get("play")) == (claim.controller, claim.play)
+    if not isinstance(theirs, str) or (is_plays and theirs == claim.owner):
+        return None
+    is_owners = theirs == claim.owner
+    state = f"belongs to {'another play of ' if is_owners else ''}{theirs}"
+    facts = {"run_id": str(mark.get("run_id")), **_age(mark, now)}
+    return NODE_CATALOGUE.problem("run-in-use" if is_owners else "run-taken", host, state=state, **facts)
+
+
 def owner_mark(claim: Claim, before: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What a mark is to hold of the claim; ``before``: what it holds now."""
     is_own = (before.get("controller"), before.get("play")) == (claim.controller, claim.play)
@@ -122,6 +137,12 @@ class Ownership:
         if self._claim is None:
             return None
         return refusal(self._run_dir.read_mark(), self._claim, self._use, socket.gethostname(), removes, time.time())
+
+    def loss(self) -> Problem | None:
+        """Who has the run that this play had taken; None if it is still the play's, or nobody's."""
+        if self._claim is None:
+            return None
+        return loss(self._run_dir.read_mark(), self._claim, socket.gethostname(), time.time())
 
     def check(self, removes: bool = False) -> bool:
         """Whether another's run is to be taken over. Raises ProblemError if the run must be left alone."""

@@ -378,6 +378,27 @@ def test_adopted_job_is_used_as_it_is(run, cluster, operator, pods, keys):
         assert "gpufabric" not in done.stdout
 
 
+def test_the_run_of_another_in_an_adopted_job_is_left_alone(run, cluster, operator, pods):
+    launcher = start_job_of_others(cluster, pods, "/root/.ssh")
+    mark = json.dumps({"run_id": "t1", "owner": "you@there", "controller": "other", "play": "1-1", "started": 1})
+    # A program of that run that goes on, and its hostfile.
+    make = f"mkdir -pm 0700 /run/gpufabric/t1/mpi; echo theirs >/run/gpufabric/t1/mpi/hostfile; echo '{mark}' >/run/gpufabric/t1/.gpufabric"
+    start = "GPUFABRIC_RUN_ID=t1 setsid sleep 600 >/dev/null 2>&1 &"
+    look = "grep -lz GPUFABRIC_RUN_ID=t1 /proc/[0-9]*/environ; cat /run/gpufabric/t1/mpi/hostfile /run/gpufabric/t1/.gpufabric"
+
+    def shell(command):
+        return cluster.kubectl("exec", launcher, "--", "sh", "-c", command, namespace=run.namespace).stdout
+
+    shell(f"{make}; {start}")
+    before = shell(look)
+    assert before.startswith("/proc/")
+    for variables in ({}, {"nccl_benchmark_backend": "nccl"}):
+        played = run(mpijob_state="adopted", mpijob_name="train", gpufabric_owner="me@here", **variables)
+        assert played.returncode != 0 and shell(look) == before, played.output
+        # One that fails before it asks for the run leaves it alone, too.
+        assert variables or "run-taken: see above." in played.output, played.output
+
+
 def _state(cluster, namespace):
     """What there is of the job, without what time changes."""
     objects = cluster.get(JOB_KINDS, namespace=namespace)["items"]

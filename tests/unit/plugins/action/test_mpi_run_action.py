@@ -17,6 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.action.mpi_run import (
     _TookTooLong,
     _without_launcher,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Look
 
 
 def test_what_hangs_is_ended_with_all_that_it_started():
@@ -107,3 +108,25 @@ def test_a_broken_archive_loses_no_result(tmp_path, broken):
     )
     result = fetching._finish({"points": []}, "/run/x/mpi")
     assert "the output of the run stays on g1" in result["warnings"][0] and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["its files are gone", "its process is gone"])
+@pytest.mark.parametrize("identity", ["run-taken", "run-in-use"])
+def test_who_has_taken_the_run_meanwhile_is_told(identity, is_there):
+    taken = {"id": identity, "severity": "error", "host": "pod", "cause": "Is you's.", "cure": "Do.", "evidence": ""}
+    begun = {"points": [{"name": "a"}, {"name": "b"}], "notes": [], "followed": False, "runner": RUNNER}
+    following = action(
+        _options={"show": "none", "claim": {"owner": "me"}},
+        _ask=lambda command, parse: Look(is_there),
+        _stop=lambda: {"failed": True, "msg": "no", "problems": [taken]},
+    )
+    outcome = following._follow_checked(begun)
+    assert [point["status"] for point in outcome["points"]] == ["stopped", "not_run"]
+    assert outcome["points"][0]["problems"] == [{**taken, "host": "g1"}] and outcome["msg"] == "Is you's."
+
+
+def test_who_does_not_say_who_asks_is_told_that_the_run_is_gone():
+    begun = {"points": [{"name": "a"}], "notes": [], "followed": False, "runner": RUNNER}
+    following = action(_options={"show": "none", "claim": None}, _ask=lambda command, parse: Look(False))
+    (problem,) = following._follow_checked(begun)["points"][0]["problems"]
+    assert problem["id"] == "launcher-lost" and "is no longer on g1" in problem["cause"]

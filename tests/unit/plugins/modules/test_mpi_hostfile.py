@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.modules import mpi_hostfile
 
 HOST = {"name": "g2"}
@@ -105,3 +107,48 @@ def test_mistakes_in_a_hostfile_are_named(refuse, tmp_path, text, message):
     (tmp_path / "hostfile").write_text(text, encoding="utf-8")
     options = {"run_id": "bad", "run_dir": "{tmp}/run", "src": "{tmp}/hostfile"}
     refuse(mpi_hostfile, options, f"hostfile {{tmp}}/hostfile: {message}")
+
+
+FIRST, SECOND = "10-100", "20-200"
+
+
+def claim(owner, play, **more):
+    return {"owner": owner, "controller": "c1", "play": play, "live": [FIRST, SECOND], "take_over": False, **more}
+
+
+def write(tmp_path, address, check_mode=False, **options):
+    """What the module returns that writes a hostfile of one address for a run of the test's own."""
+    values = {
+        **dict.fromkeys(("src", "dest", "part", "earlier", "expected", "subnet", "interface", "claim")),
+        "run_id": "unit",
+        "run_dir": str(tmp_path / "run"),
+        "timeout": 0,
+        "interval": 0,
+        "rewrite_fqdn": "auto",
+        "cluster_domain": "cluster.local",
+        "use_expected": False,
+        "numeric": True,
+        "hosts": [{"name": "g2", "address": address, "slots": 1}],
+    }
+    return mpi_hostfile.run({**values, **options}, check_mode)
+
+
+def test_who_writes_the_hostfile_takes_the_run_and_others_are_refused(tmp_path):
+    path = tmp_path / "run" / "mpi" / "hostfile"
+    assert write(tmp_path, "10.0.0.1", True, claim=claim("me@here", FIRST))["changed"] and not path.exists()
+    write(tmp_path, "10.0.0.1", claim=claim("me@here", FIRST))
+    mark = RunDir("unit", str(tmp_path / "run")).read_mark()
+    assert (mark["owner"], mark["play"]) == ("me@here", FIRST)
+    for who, identity in ((claim("me@here", SECOND), "run-in-use"), (claim("you@there", SECOND), "run-taken")):
+        # Before names are waited for.
+        with pytest.raises(ProblemError) as refused:
+            write(tmp_path, None, claim=who, timeout=600)
+        assert [problem.id for problem in refused.value.problems] == [identity]
+    assert path.read_text() == "10.0.0.1 slots=1\n"
+    assert not write(tmp_path, "10.0.0.1", claim=claim("me@here", FIRST))["changed"]
+    over = write(tmp_path, "10.0.0.1", claim=claim("you@there", SECOND, take_over=True))
+    assert over["changed"] and over["diff"]["before"] == "" and path.read_text() == "10.0.0.1 slots=1\n"
+    assert RunDir("unit", str(tmp_path / "run")).read_mark()["owner"] == "you@there"
+    # Nobody is refused who does not say who asks, and takes nothing.
+    write(tmp_path, "10.0.0.2")
+    assert RunDir("unit", str(tmp_path / "run")).read_mark()["owner"] == "you@there"

@@ -7,6 +7,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import ARGUMENT_SPEC
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.modules import mpi_run
 
 POINT = {"argv": ["true"]}
@@ -78,3 +83,49 @@ def test_bad_input_is_one_line_and_changes_nothing(refuse, programs, tmp_path, o
     (tmp_path / "hostfile").write_text("127.0.0.1\n", encoding="utf-8")
     places = {"run_dir": "{tmp}/run", "hostfile": "{tmp}/hostfile", "mpi_prefix": "{tmp}/mpi"}
     refuse(mpi_run, {"run_id": "bad", "points": [POINT], **places, **options}, message)
+
+
+FIRST, SECOND = "10-100", "20-200"
+
+
+def claim(owner, play, **more):
+    return {"owner": owner, "controller": "c1", "play": play, "live": [FIRST, SECOND], "take_over": False, **more}
+
+
+def refused(tmp_path, state, **claimed):
+    """The id of the problem with which a call is refused in a run that the first play has taken; None if it is not."""
+    run_dir = RunDir("unit", str(tmp_path / "run"))
+    Ownership(run_dir, claim("me@here", FIRST)).take()
+    values = {name: option.get("default") for name, option in ARGUMENT_SPEC.items()}
+    options = {
+        "run_id": "unit",
+        "run_dir": run_dir.path,
+        "state": state,
+        "points": [{**POINT, "name": None, "env": {}}],
+    }
+    try:
+        mpi_run.run({**values, **options, "hostfile": "/nosuch", "claim": claim(**claimed)}, False)
+    except ProblemError as error:
+        (problem,) = error.problems
+        return problem.id
+    except OptionError:
+        # It came as far as its hostfile.
+        pass
+    return None
+
+
+@pytest.mark.parametrize(
+    ("claimed", "started", "stopped", "absent"),
+    [
+        ({"owner": "me@here", "play": FIRST}, None, None, None),
+        # An owner removes his own run whenever he wants to; what a play stops is its own.
+        ({"owner": "me@here", "play": SECOND}, "run-in-use", "run-in-use", None),
+        ({"owner": "me@here", "play": SECOND, "live": [SECOND]}, None, "run-in-use", None),
+        ({"owner": "you@there", "play": SECOND}, "run-taken", "run-taken", "run-taken"),
+        # Whoever takes a run over does so before.
+        ({"owner": "you@there", "play": SECOND, "take_over": True}, "run-taken", "run-taken", None),
+    ],
+)
+def test_a_run_that_another_play_has_is_left_alone(tmp_path, claimed, started, stopped, absent):
+    states = {"started": started, "finished": started, "stopped": stopped, "absent": absent}
+    assert {state: refused(tmp_path, state, **claimed) for state in states} == states

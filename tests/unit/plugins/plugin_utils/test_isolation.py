@@ -16,6 +16,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.isolatio
     plan_round,
     verdict,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import bus_factor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
@@ -171,6 +172,17 @@ def test_what_fails_has_its_reason_and_names_who_cannot_be_reached(result, unrea
     test = search["document"]["state"]["tests"][0]
     assert (test["value"], test["unreachable"], test["reason"]) == (None, unreachable, reason)
     assert "1 failed (g1, g2, g3)" in search["said"]
+
+
+@pytest.mark.parametrize("identity", ["run-taken", "run-in-use"])
+@pytest.mark.parametrize("way", ["of a task", "of a point"])
+def test_a_run_that_has_become_another_s_ends_the_search(identity, way):
+    result = failure(identity, "pod")
+    if way == "of a task":
+        result = {"failed": True, "msg": "no", "problems": result["points"][0]["problems"]}
+    with pytest.raises(ProblemError) as ended:
+        played(begun(4), {"g2": result})
+    assert [(problem.id, problem.host) for problem in ended.value.problems] == [(identity, "g2")]
 
 
 def test_where_no_other_can_be_reached_the_launcher_may_be_the_reason():

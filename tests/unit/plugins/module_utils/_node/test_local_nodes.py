@@ -112,6 +112,7 @@ def test_options_of_a_container():
     assert "--network=dat:interface_name=net1,ip=192.168.66.11,mac=02:42:c0:a8:42:0b" in options
     assert "--volume=/run/gpufabric-local/r1/nodes/g1:/etc/local-node:ro" in options
     assert {"--hostname=g1", "--name=gpufabric-r1-g1", "--label=gpufabric.run=r1", "--cap-add=NET_ADMIN"} <= {*options}
+    assert "--label=gpufabric.state-dir=/run/gpufabric-local/r1" in options
 
 
 def test_mac_address_is_local_and_unicast():
@@ -143,7 +144,7 @@ def test_a_spec_changes_with_options_and_keys_only():
 
 
 def _container(name: str, spec: str = "s", state: str = "running") -> Container:
-    return Container(f"gpufabric-r1-{name}", "r1", spec, state, f"id-of-{name}", 7)
+    return Container(f"gpufabric-r1-{name}", "r1", spec, state, f"id-of-{name}", 7, "/run/gpufabric-local/r1")
 
 
 def _names(containers: tuple[str, ...]) -> str:
@@ -185,14 +186,17 @@ def test_parse_containers():
     entries = [
         {
             "Names": ["gpufabric-r1-g1"],
-            "Labels": {"gpufabric.run": "r1", "gpufabric.spec": "s"},
+            "Labels": {"gpufabric.run": "r1", "gpufabric.spec": "s", "gpufabric.state-dir": "/run/gpufabric-local/r1"},
             "State": "running",
             "Id": "id-of-g1",
             "Pid": 7,
         },
         {"Names": ["other"], "Labels": None, "State": "exited", "Id": "1f"},
     ]
-    assert parse_containers(json.dumps(entries)) == [_container("g1"), Container("other", "", "", "exited", "1f", 0)]
+    assert parse_containers(json.dumps(entries)) == [
+        _container("g1"),
+        Container("other", "", "", "exited", "1f", 0, ""),
+    ]
     assert parse_containers("[]") == parse_containers("") == []
 
 
@@ -331,7 +335,8 @@ CLAIM = {"owner": "me@here", "controller": "c", "play": "1-1", "live": ["1-1"]}
     ],
 )
 def test_nodes_of_another_owner_are_left_alone(tmp_path, changes, running, problem, removal):
-    container = [Container("gpufabric-one-g1", "one", "", "running", "1", 1)] if running else []
+    # Those of earlier releases have no directory.
+    container = [Container("gpufabric-one-g1", "one", "", "running", "1", 1, "")] if running else []
     first = LocalNodes("one", str(tmp_path), CLAIM)
     first._write_mark()
     os.utime(tmp_path / ".gpufabric-nodes", (0, 0))
@@ -345,6 +350,23 @@ def test_nodes_of_another_owner_are_left_alone(tmp_path, changes, running, probl
         assert found == expected
     assert LocalNodes("one", str(tmp_path))._holds_nodes()
     assert not LocalNodes("two", str(tmp_path))._holds_nodes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has local nodes")
+def test_nodes_of_another_state_directory_are_left_alone(tmp_path):
+    containers = [
+        Container(f"gpufabric-one-g{number}", "one", "", "running", "1", 1, str(tmp_path / "a")) for number in (1, 2)
+    ]
+    LocalNodes("one", str(tmp_path / "a"), CLAIM)._check_owner(containers)
+    # Whose they are is not in this one.
+    for removes in (False, True):
+        with pytest.raises(ProblemError) as refused:
+            LocalNodes("one", str(tmp_path / "b"), CLAIM)._check_owner(containers, removes)
+        (problem,) = refused.value.problems
+        assert problem.id == "run-taken"
+        assert f"The run one has nodes of another state directory, {tmp_path}/a." in problem.cause
+    for claim in (None, {**CLAIM, "take_over": True}):
+        LocalNodes("one", str(tmp_path / "b"), claim)._check_owner(containers)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has local nodes")

@@ -10,7 +10,7 @@ import uuid
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Claim, Ownership, Use, refusal
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Claim, Ownership, Use, loss, refusal
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
 MARK = {"run_id": "default", "owner": "me@here", "controller": "c1", "play": "10-100", "started": 1000}
@@ -65,6 +65,28 @@ def test_a_mark_without_an_owner_refuses_nobody(mark):
 def test_a_mark_may_hold_any_time(started):
     found = refusal({**MARK, "started": started}, Claim(**claim(YOU)), lambda: BUSY, "g1", now=5)
     assert found is not None and found.id == "run-taken"
+
+
+@pytest.mark.parametrize(
+    ("who", "mark", "found"),
+    [
+        (claim(ME, play="10-100"), MARK, None),
+        # Whether that one is over is not asked.
+        (claim(ME), MARK, "run-in-use"),
+        (claim(ME, controller="c2", play="10-100"), MARK, "run-in-use"),
+        (claim(YOU), MARK, "run-taken"),
+        (claim(YOU, play="10-100"), MARK, "run-taken"),
+        (claim(YOU), {"run_id": "default"}, None),
+        (claim(YOU), {"owner": 7, "controller": "c1"}, None),
+        # Where plays cannot be told apart.
+        (claim(ME, controller=""), {**MARK, "controller": ""}, None),
+        (claim(YOU, controller=""), {**MARK, "controller": ""}, "run-taken"),
+    ],
+)
+def test_who_has_the_run_that_a_play_had_taken(who, mark, found):
+    lost = loss(mark, Claim(**who), "g1", 1185)
+    assert (lost and lost.id) == found
+    assert lost is None or (f"{ME}, started 3 minutes ago" in lost.cause and lost.host == "g1")
 
 
 @pytest.fixture
