@@ -16,7 +16,6 @@ import typing as t
 import zlib
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible.plugins.action import ActionBase
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 from ansible.utils.path import unfrackpath
@@ -40,6 +39,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import des
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RUN_ID_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction
 
 #: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
 _POD_IS_GONE = "Error from server (NotFound): pods"
@@ -64,10 +64,8 @@ class _TookTooLong(_LauncherLost):
     """A call on the launcher that does not end."""
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction):
     """Starts a run on the launcher by the module, and then follows it with calls that bring what is new."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """Run the action."""

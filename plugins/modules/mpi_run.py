@@ -48,10 +48,11 @@ options:
       - V(finished) runs the points to their end.
       - V(started) starts the run and does not wait for it. The next call with V(finished) and the same points and settings
         waits for its end, or returns its result; see O(orphan_timeout).
+      - V(prepared) only writes O(files), as a node needs them where rank 0 runs on another node than mpirun.
       - V(stopped) ends the points that still run, on this node and on the hosts, and keeps their files.
       - V(absent) does the same, and removes the files and the hostfile.
     type: str
-    choices: [finished, started, stopped, absent]
+    choices: [finished, started, prepared, stopped, absent]
     default: finished
   points:
     description:
@@ -91,7 +92,7 @@ options:
     description:
       - Texts that the programs need on the launcher, by file name. The module writes them to C(mpi/files) in the run's directory
         before the first point runs.
-      - The other nodes do not get them.
+      - The other nodes do not get them, except by O(state=prepared).
     type: dict
     default: {}
   hostfile:
@@ -406,6 +407,7 @@ import os
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import ARGUMENT_SPEC, describe, make_plan
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import QuietModule, run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import parse_files
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import go_through
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
@@ -422,6 +424,8 @@ def run(params: dict, check_mode: bool) -> dict:
         if changed and not check_mode:
             files.remove()
         return {"changed": changed}
+    if params["state"] == "prepared":
+        return {"changed": files.prepare(parse_files(params["files"]), check_mode)}
     if params["state"] == "stopped":
         changed = files.has_to_stop()
         return {"changed": changed, **({} if check_mode else files.stop())}

@@ -59,7 +59,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse
 #: The options of mpi_run, for the module and its action.
 ARGUMENT_SPEC: dict[str, t.Any] = {
     **RUN_ARGUMENT_SPEC,
-    "state": {"type": "str", "choices": ["finished", "started", "stopped", "absent"], "default": "finished"},
+    "state": {
+        "type": "str",
+        "choices": ["finished", "started", "prepared", "stopped", "absent"],
+        "default": "finished",
+    },
     "points": {
         "type": "list",
         "elements": "dict",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.modules import mpi_run
 
 POINT = {"argv": ["true"]}
@@ -78,3 +79,15 @@ def test_bad_input_is_one_line_and_changes_nothing(refuse, programs, tmp_path, o
     (tmp_path / "hostfile").write_text("127.0.0.1\n", encoding="utf-8")
     places = {"run_dir": "{tmp}/run", "hostfile": "{tmp}/hostfile", "mpi_prefix": "{tmp}/mpi"}
     refuse(mpi_run, {"run_id": "bad", "points": [POINT], **places, **options}, message)
+
+
+def test_files_are_brought_to_a_node_that_is_no_launcher(tmp_path):
+    run_dir = str(tmp_path / "run")
+    params = {"run_id": "x", "run_dir": run_dir, "state": "prepared", "files": {"a.py": "pass\n"}}
+    assert mpi_run.run(params, True) == {"changed": True} and not os.path.exists(run_dir)
+    assert mpi_run.run(params, False) == {"changed": True}
+    path = tmp_path / "run/mpi/files/a.py"
+    assert path.read_text(encoding="utf-8") == "pass\n" and path.stat().st_mode & 0o777 == 0o600
+    assert mpi_run.run(params, False) == {"changed": False}
+    with pytest.raises(OptionError, match="files"):
+        mpi_run.run({**params, "files": {"../a.py": ""}}, False)
