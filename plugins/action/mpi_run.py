@@ -46,6 +46,8 @@ _POD_IS_GONE = "Error from server (NotFound): pods"
 #: Seconds that one call on the launcher may take, unless poll_grace is shorter, and that the end of a run may.
 _LONGEST_CALL = 20.0
 _LONGEST_END = 120.0
+#: Seconds that a point may take beside its own time: to end what it has left on all hosts, to read NCCL's logs, to compress its output.
+_AFTER_POINT = 600.0
 #: How many times as large as fetch_limit the output may be before it was compressed.
 _MOST_COMPRESSED = 64
 
@@ -135,10 +137,13 @@ class ActionModule(NodeAction):
     def _follow(self, begun: t.Mapping[str, t.Any], pid: int, start: int, directory: str) -> dict[str, t.Any]:
         """What came of the points, when they are over."""
         points = begun["points"]
+        if len(points) != len(self._options["points"]):
+            raise ValueError(f"{len(points)} points in place of {len(self._options['points'])}")
         narrator = Narrator(points, self._options["show"], Display().verbosity > 0)
         journal = Journal()
         outcomes: dict[int, t.Mapping[str, t.Any]] = {}
         begin = news = time.monotonic()
+        longest = self._longest()
         if self._options["show"] != "none":
             for note in begun["notes"]:
                 self._show(note)
@@ -148,9 +153,13 @@ class ActionModule(NodeAction):
             look = Look(True)
             while True:
                 now = time.monotonic()
+                if now - begin > longest:
+                    raise _LauncherLost(
+                        f"the run on {self._launcher} is not over after {longest:g} s, which its points may take at most"
+                    )
                 time.sleep(0 if look.has_more else poll_interval(now - begin, now - news))
                 look = self._look(directory, pid, start, journal.offset)
-                over = self._take(journal.feed(look.events), narrator, outcomes)
+                over = self._take(journal.feed(look.events), narrator, outcomes, len(points))
                 if over is not None:
                     return self._finish(assemble(points, outcomes, over), directory)
                 if look.events:
@@ -167,17 +176,25 @@ class ActionModule(NodeAction):
         except (_LauncherLost, AnsibleConnectionFailure) as error:
             return _without_launcher(points, outcomes, str(error))
 
+    def _longest(self) -> float:
+        """Seconds until the launcher must have ended the run."""
+        given = (point["timeout"] for point in self._options["points"])
+        return sum((self._options["timeout"] if own is None else own) + _AFTER_POINT for own in given)
+
     def _take(
-        self, events: t.Iterable[Event], narrator: Narrator, outcomes: dict[int, t.Mapping[str, t.Any]]
+        self, events: t.Iterable[Event], narrator: Narrator, outcomes: dict[int, t.Mapping[str, t.Any]], count: int
     ) -> Event | None:
-        """Show events and keep what came of points; the last event of a run."""
+        """Show events and keep what came of the ``count`` points, each of which ends once; the last event of a run."""
         for event in events:
+            if event["event"] == "over":
+                return event
+            number = event["point"]
+            if not isinstance(number, int) or not 0 < number <= count or number in outcomes:
+                continue
             for line in narrator.tell(event):
                 self._show(line)
             if event["event"] == "ended":
-                outcomes[event["point"]] = event["outcome"]
-            elif event["event"] == "over":
-                return event
+                outcomes[number] = event["outcome"]
         return None
 
     def _look(self, directory: str, pid: int, start: int, offset: int) -> Look:
@@ -286,8 +303,7 @@ class ActionModule(NodeAction):
             return self._execute_module(module_args={**arguments, "state": "stopped"}, task_vars=self._task_vars)
 
     def _show(self, line: str) -> None:
-        if not self._task.no_log:
-            Display().display(clean(f"{self._launcher}: {line}"))
+        self.show(self._launcher, line)
 
 
 def _without_launcher(

@@ -8,7 +8,6 @@ import base64
 import time
 import typing as t
 
-from ansible.utils.display import Display
 from ansible.utils.path import unfrackpath
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import TEXT, check_answer, text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
@@ -22,7 +21,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source 
     check_address,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction
 
 #: An archive goes with the arguments of the module: nccl-tests is 73 KB.
@@ -76,8 +74,7 @@ class ActionModule(NodeAction):
     def _tell(self, running: t.Mapping[str, t.Any], before: t.Sequence[str]) -> None:
         fresh = [name for name in running["done"] if name not in before]
         for line in [f"{name} is built" for name in fresh] or [running["line"]]:
-            if not self._task.no_log:
-                Display().display(clean(f"{self._host}: {line}"))
+            self.show(self._host, line)
 
 
 def read_archive(path: str) -> str:

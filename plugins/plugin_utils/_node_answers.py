@@ -12,8 +12,9 @@ import typing as t
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, one_line
 
 #: What Ansible does something with, in the answer of any module: it makes hosts and groups, marks hosts as unreachable, and takes it for
 #: something that an action, a loop or a callback said. Of some there is a checked form below; the others no module of the collection has.
@@ -44,6 +45,8 @@ _ACTED_ON = frozenset(
 _ANSIBLES_OWN = ("ansible_", "_ansible_")
 #: Levels of lists and dictionaries. Ansible copies an answer level by level, in the process that all hosts have in common.
 _DEEPEST = 40
+#: Characters of a line that is shown with -v.
+_LONGEST_SHOWN = 1 << 14
 
 
 def told_by_node(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -95,6 +98,13 @@ class NodeAction(ActionBase):
     TRANSFERS_FILES = False
     # What came of it would be asked for by Ansible's own module, which hands on any answer.
     _supports_async = False
+
+    def show(self, host: str, text: str) -> None:
+        """Show what a node says of its progress, as one line, so that it is no line of Ansible's or of another node's."""
+        if not self._task.no_log:
+            # With -v, command lines are shown too.
+            most = {"most": _LONGEST_SHOWN} if Display().verbosity else {}
+            Display().display(one_line(f"{host}: {text}", **most))
 
     def _low_level_execute_command(self, *arguments: t.Any, **keywords: t.Any) -> dict[str, t.Any]:
         """As Ansible does it, with all that the node prints cleaned: Ansible shows what it finds beside an answer, and in place of one."""

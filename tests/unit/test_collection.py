@@ -369,3 +369,5 @@ def test_an_answer_of_a_node_goes_through_the_gate(module):
     (base,) = re.findall(r"^class ActionModule\((\w+)\):", text, re.M)
     assert (base in ("NodeAction", "NodeModule")) is bool(runs)
     assert base.startswith("Node") or "_execute_module" not in text
+    # And what it shows through the other, which makes one line of it.
+    assert not base.startswith("Node") or ".display(" not in text

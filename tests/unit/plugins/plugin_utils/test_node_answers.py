@@ -130,6 +130,21 @@ def test_what_is_no_answer(answer, printed):
     assert "\x1b" not in str(told) and told["msg"]
 
 
+@pytest.mark.parametrize(("verbosity", "length"), [(0, 301), (1, 1004)])
+def test_progress_is_one_line(monkeypatch, verbosity, length):
+    shown = []
+    monkeypatch.setattr(Display, "display", lambda _self, text, *_more, **_options: shown.append(text))
+    monkeypatch.setattr(Display(), "verbosity", verbosity)
+    action = NodeModule.__new__(NodeModule)
+    action._task = Task()
+    action.show("g1", f"a{ESCAPE}\nok: [g2]\r\n")
+    action.show("g1", "x" * 1000)
+    assert shown[0] == f"g1: a{CLEANED} ok: [g2] " and len(shown[1]) == length
+    action._task.no_log = True
+    action.show("g1", "a")
+    assert len(shown) == 2
+
+
 def test_what_a_connection_says_of_the_node(answer):
     def fail(_self, _command, **_options):
         raise AnsibleConnectionFailure(f"Failed to connect: {ESCAPE}")
