@@ -77,14 +77,19 @@ def _without_commands(values: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _plain(value: t.Any, depth: int = 0) -> t.Any:
-    """A value as JSON has it: ansible-core from 2.19 on also makes objects of its own of what a node says."""
+    """A value as JSON has it: ansible-core from 2.19 on also makes objects of its own of what a node says, and such as bring a warning."""
     if depth > _DEEPEST:
         raise NodeError("the answer of the module is nested too deeply")
     if isinstance(value, t.Mapping):
         return {_words(key): _plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item, depth + 1) for item in value]
-    return value if value is None or isinstance(value, (bool, int, float)) else _words(value)
+    if value is None or isinstance(value, bool):
+        return value
+    for number in (int, float):
+        if isinstance(value, number):
+            return number(value)
+    return _words(value)
 
 
 def _words(value: t.Any) -> str:

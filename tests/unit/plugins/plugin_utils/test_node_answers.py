@@ -12,6 +12,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
 from ansible.plugins.loader import connection_loader
+from ansible.release import __version__ as ansible_version
 from ansible.template import Templar
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
@@ -121,6 +122,24 @@ def test_what_ansible_finds_in_an_answer_and_beside_it(answer):
     }
     assert set(told) & set(COMMANDS) == {"_ansible_parsed"}
     assert len(warned) == 1 and warned[0].isprintable() and "junk" in warned[0]
+
+
+def tagged(kind, value):
+    """A value as ansible-core from 2.19 on sends it, with a warning of whoever reads it."""
+    tag = {"__ansible_type": "Deprecated", "msg": ESCAPE}
+    return {"__ansible_type": f"_AnsibleTagged{kind}", "value": value, "tags": [tag]}
+
+
+def test_no_value_brings_a_warning_of_its_own(answer):
+    values = {"port": tagged("Int", 1), "time": tagged("Float", 0.5), "msg": tagged("Str", "a")}
+    told, warned = answer(prints(json.dumps(values)))
+    if ansible_version < "2.19":
+        # It is a dictionary like any other.
+        assert told["port"]["tags"][0]["msg"] == CLEANED
+    else:
+        kinds = [told[name].__class__.__name__ for name in values]
+        assert kinds == ["int", "float", "str"] and [told[name] for name in values] == [1, 0.5, "a"]
+    assert not warned
 
 
 @pytest.mark.parametrize("printed", [ESCAPE, f"Traceback {ESCAPE}", '{"a":' * 5000, json.dumps(nested(60))])
