@@ -6,22 +6,18 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import FINITE, TEXT, Each, check_answer
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import wait_line
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction
 
 #: Seconds: the first part of a wait, in which most names come, and each of the others.
 _FIRST, _NEXT = 3.0, 10.0
 _WAIT = {"waiting": Each(TEXT, TEXT), "waited": FINITE}
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction):
     """Has the module wait for names in parts, and shows after each what it waits for."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """Run the action."""
@@ -41,7 +37,6 @@ class ActionModule(ActionBase):
                 # It would go on for ever.
                 return {**result, "failed": True, "msg": f"{host} returned waited: {wait['waited']}, as before"}
             waited = wait["waited"]
-            if not self._task.no_log:
-                Display().display(clean(f"{host}: {wait_line(wait['waiting'], waited)}"))
+            self.show(host, wait_line(wait["waiting"], waited))
             # The node's own words, back to where they come from.
             part = {"part": _NEXT, "earlier": answer.get("resolution")}

@@ -16,7 +16,6 @@ import typing as t
 import zlib
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible.plugins.action import ActionBase
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 from ansible.utils.path import unfrackpath
@@ -41,6 +40,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import des
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RUN_ID_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction
 
 #: Why the module leaves a run alone.
 _OF_OWNERS = ("run-in-use", "run-taken")
@@ -49,6 +49,8 @@ _POD_IS_GONE = "Error from server (NotFound): pods"
 #: Seconds that one call on the launcher may take, unless poll_grace is shorter, and that the end of a run may.
 _LONGEST_CALL = 20.0
 _LONGEST_END = 120.0
+#: Seconds that a point may take beside its own time: to end what it has left on all hosts, to read NCCL's logs, to compress its output.
+_AFTER_POINT = 600.0
 #: How many times as large as fetch_limit the output may be before it was compressed.
 _MOST_COMPRESSED = 64
 
@@ -71,10 +73,8 @@ class _TookTooLong(_LauncherLost):
     """A call on the launcher that does not end."""
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction):
     """Starts a run on the launcher by the module, and then follows it with calls that bring what is new."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """Run the action."""
@@ -144,10 +144,13 @@ class ActionModule(ActionBase):
     def _follow(self, begun: t.Mapping[str, t.Any], pid: int, start: int, directory: str) -> dict[str, t.Any]:
         """What came of the points, when they are over."""
         points = begun["points"]
+        if len(points) != len(self._options["points"]):
+            raise ValueError(f"{len(points)} points in place of {len(self._options['points'])}")
         narrator = Narrator(points, self._options["show"], Display().verbosity > 0)
         journal = Journal()
         outcomes: dict[int, t.Mapping[str, t.Any]] = {}
         begin = news = time.monotonic()
+        longest = self._longest()
         if self._options["show"] != "none":
             for note in begun["notes"]:
                 self._show(note)
@@ -157,9 +160,13 @@ class ActionModule(ActionBase):
             look = Look(True)
             while True:
                 now = time.monotonic()
+                if now - begin > longest:
+                    raise _LauncherLost(
+                        f"the run on {self._launcher} is not over after {longest:g} s, which its points may take at most"
+                    )
                 time.sleep(0 if look.has_more else poll_interval(now - begin, now - news))
                 look = self._look(directory, pid, start, journal.offset)
-                over = self._take(journal.feed(look.events), narrator, outcomes)
+                over = self._take(journal.feed(look.events), narrator, outcomes, len(points))
                 if over is not None:
                     return self._finish(assemble(points, outcomes, over), directory)
                 if look.events:
@@ -177,17 +184,25 @@ class ActionModule(ActionBase):
         except (_LauncherLost, AnsibleConnectionFailure) as error:
             return _without_launcher(points, outcomes, str(error), getattr(error, "problem", None))
 
+    def _longest(self) -> float:
+        """Seconds until the launcher must have ended the run."""
+        given = (point["timeout"] for point in self._options["points"])
+        return sum((self._options["timeout"] if own is None else own) + _AFTER_POINT for own in given)
+
     def _take(
-        self, events: t.Iterable[Event], narrator: Narrator, outcomes: dict[int, t.Mapping[str, t.Any]]
+        self, events: t.Iterable[Event], narrator: Narrator, outcomes: dict[int, t.Mapping[str, t.Any]], count: int
     ) -> Event | None:
-        """Show events and keep what came of points; the last event of a run."""
+        """Show events and keep what came of the ``count`` points, each of which ends once; the last event of a run."""
         for event in events:
+            if event["event"] == "over":
+                return event
+            number = event["point"]
+            if not isinstance(number, int) or not 0 < number <= count or number in outcomes:
+                continue
             for line in narrator.tell(event):
                 self._show(line)
             if event["event"] == "ended":
-                outcomes[event["point"]] = event["outcome"]
-            elif event["event"] == "over":
-                return event
+                outcomes[number] = event["outcome"]
         return None
 
     def _look(self, directory: str, pid: int, start: int, offset: int) -> Look:
@@ -304,8 +319,7 @@ class ActionModule(ActionBase):
             return self._execute_module(module_args={**arguments, "state": "stopped"}, task_vars=self._task_vars)
 
     def _show(self, line: str) -> None:
-        if not self._task.no_log:
-            Display().display(clean(f"{self._launcher}: {line}"))
+        self.show(self._launcher, line)
 
 
 def _without_launcher(

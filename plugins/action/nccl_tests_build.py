@@ -8,8 +8,6 @@ import base64
 import time
 import typing as t
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible.utils.path import unfrackpath
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import TEXT, check_answer, text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
@@ -23,7 +21,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source 
     check_address,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction
 
 #: An archive goes with the arguments of the module: nccl-tests is 73 KB.
 _MOST = 16 << 20
@@ -35,10 +33,8 @@ _END = 60.0
 _RUNNING = {"done": [text(r"[a-z0-9_]{1,80}", "the name of a program")], "line": TEXT}
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction):
     """Takes the archive along, and follows the build."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """Run the action."""
@@ -78,8 +74,7 @@ class ActionModule(ActionBase):
     def _tell(self, running: t.Mapping[str, t.Any], before: t.Sequence[str]) -> None:
         fresh = [name for name in running["done"] if name not in before]
         for line in [f"{name} is built" for name in fresh] or [running["line"]]:
-            if not self._task.no_log:
-                Display().display(clean(f"{self._host}: {line}"))
+            self.show(self._host, line)
 
 
 def read_archive(path: str) -> str:

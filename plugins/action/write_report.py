@@ -60,6 +60,7 @@ class ActionModule(ActionBase):
             changed=changes.changed,
             verdict=report.verdict,
             counts=report.counts(),
+            tools=report.tools(),
             worst=report.worst(),
             numbers=report.numbers(),
             paths=paths,

@@ -62,6 +62,12 @@ def clean(text: str) -> str:
     return _CONTROL.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
+def one_line(text: str, most: int = 300) -> str:
+    """``clean`` for one line, cut after so many characters. Its blanks stay, as the columns of a table need them."""
+    line = clean(text).replace("\n", " ").replace("\t", " ")
+    return line if len(line) <= most else f"{line[:most]}…"
+
+
 def clean_values(value: t.Any) -> t.Any:
     """``clean`` for all texts in lists and dictionaries."""
     if isinstance(value, str):

@@ -51,11 +51,12 @@ options:
       - V(finished) runs the points to their end.
       - V(started) starts the run and does not wait for it. The next call with V(finished) and the same points and settings
         waits for its end, or returns its result; see O(orphan_timeout).
+      - V(prepared) only writes O(files), as a node needs them where rank 0 runs on another node than mpirun.
       - V(stopped) ends the points that still run, on this node and on the hosts, and keeps their files. With O(claim), only those of the
         play's own run.
       - V(absent) does the same, and removes the files and the hostfile.
     type: str
-    choices: [finished, started, stopped, absent]
+    choices: [finished, started, prepared, stopped, absent]
     default: finished
   points:
     description:
@@ -95,7 +96,7 @@ options:
     description:
       - Texts that the programs need on the launcher, by file name. The module writes them to C(mpi/files) in the run's directory
         before the first point runs.
-      - The other nodes do not get them.
+      - The other nodes do not get them, except by O(state=prepared).
     type: dict
     default: {}
   hostfile:
@@ -411,6 +412,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch i
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import QuietModule, run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import parse_files
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import go_through
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
@@ -430,6 +432,9 @@ def run(params: dict, check_mode: bool) -> dict:
         if changed and not check_mode:
             files.remove()
         return {"changed": changed}
+    if params["state"] == "prepared":
+        ownership.check()
+        return {"changed": files.prepare(parse_files(params["files"]), check_mode)}
     if params["state"] == "stopped":
         lost = ownership.loss()
         if lost is not None:

@@ -100,6 +100,13 @@ counts:
   returned: success
   type: dict
   sample: {pass: 3}
+tools:
+  description: The names of the programs that ran, each once.
+  returned: success
+  type: list
+  elements: str
+  sample: [nccl-tests]
+  version_added: 0.2.0
 worst:
   description: The result to look at first; V(null) if all passed.
   returned: success

@@ -12,11 +12,12 @@ import re
 import typing as t
 
 #: A worker's Python. It runs a module and then replaces texts in its answer, or answers without running anything.
+#: It prints more than an answer, too, which Ansible shows.
 _PYTHON = """#!{python}
 import json, os, re, subprocess, sys
 
 HOSTILE = json.loads({hostile!r})
-names, whole = {names!r}.split(), {whole!r}
+names, whole, more = {names!r}.split(), {whole!r}, json.loads({more!r})
 if sys.argv[1:2] == ["-c"]:
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 source = sys.stdin.read() if sys.argv[1:2] in ([], ["-"]) else open(sys.argv[1]).read() if sys.argv[1:] else ""
@@ -24,7 +25,8 @@ called = re.search(r"ansible_collections[./]gpufabric[./]nccl[./]plugins[./]modu
 name = called.group(1) if called else ""
 if name and (not names or name in names):
     if whole:
-        print(json.dumps({{**HOSTILE, "changed": False}}))
+        print(json.dumps({{"changed": False, **HOSTILE}}))
+        print("\\x1b]0;junk\\x07")
         sys.exit()
     done = subprocess.run([{python!r}, *sys.argv[1:]], input=source, capture_output=True, text=True)
     def changed(value):
@@ -35,7 +37,8 @@ if name and (not names or name in names):
         return HOSTILE["text"] if isinstance(value, str) else value
     answer = json.loads(done.stdout[done.stdout.index("{{"):])
     answer.pop("invocation", None)
-    print(json.dumps(changed(answer)))
+    print(json.dumps({{**answer, **more}} if more else changed(answer)))
+    print("\\x1b]0;junk\\x07")
     sys.exit(done.returncode)
 done = subprocess.run([{python!r}, *sys.argv[1:]], input=source, text=True)
 sys.exit(done.returncode)
@@ -49,14 +52,50 @@ class Hostility:
         self.mark = mark
         self.text = f"{{{{ lookup('pipe', 'touch {mark}') }}}}\n\x1b]0;owned\x07"
 
-    def python(self, real: str, names: str = "", answer: dict[str, t.Any] | None = None) -> str:
+    def python(
+        self,
+        real: str,
+        names: str = "",
+        answer: dict[str, t.Any] | None = None,
+        more: dict[str, t.Any] | None = None,
+    ) -> str:
         """A program that takes the place of a worker's Python.
 
         ``real``: the Python that it runs modules with. ``names``: the modules that are answered for, none: all. ``answer``: what they
-        return; by default what they do, with each text replaced.
+        return; by default what they do, with each text replaced, or with ``more`` beside it.
         """
         hostile = json.dumps({"text": self.text, **(answer or {})})
-        return _PYTHON.format(python=real, hostile=hostile, names=names, whole=answer is not None)
+        return _PYTHON.format(
+            python=real, hostile=hostile, names=names, whole=answer is not None, more=json.dumps(more or {})
+        )
+
+    def commands(self) -> dict[str, t.Any]:
+        """What Ansible acts on in any module's answer: facts, statistics, new hosts and groups, and what it prints as it comes."""
+        facts = {
+            # The controller's Python, given this, opens a page in a browser as soon as it starts.
+            "gpufabric_environment": {"PYTHONWARNINGS": "all:0:antigravity.x:0:0", "BROWSER": f"touch {self.mark} %s"},
+            "gpufabric_take_over": True,
+            "report_assertions": [{"name": self.text, "that": "true"}],
+            "report_formats": ["json"],
+            "discovered_interpreter_python": f"/bin/touch {self.mark}",
+        }
+        return {
+            "ansible_facts": facts,
+            "_ansible_facts_cacheable": True,
+            f"_ansible_{self.text}": self.text,
+            "ansible_stats": {"data": {"gpufabric_verdict": self.text}, "aggregate": False, "per_host": False},
+            "add_host": {"host_name": "intruder", "groups": ["workers"], "host_vars": {"ansible_connection": "local"}},
+            "add_group": "intruders",
+            "parent_groups": ["all"],
+            "warnings": [self.text],
+            "deprecations": [{"msg": self.text, "version": "9.0", "collection_name": self.text}],
+            "diff": {"before": "", "after": self.text, "before_header": self.text, "after_header": self.text},
+            "changed": True,
+        }
+
+    def failure(self) -> dict[str, t.Any]:
+        """A failure, whose texts Ansible prints itself."""
+        return {"failed": True, "msg": self.text, "exception": f"Traceback\n{self.text}", "results": [1], "rc": 1}
 
     def answers(self, host: str) -> dict[str, t.Any]:
         """An answer that has all that any module returns, each text a hostile one. ``host``: a name that the play knows."""
@@ -76,7 +115,11 @@ class Hostility:
 
     def check(self, played: t.Any, *words: str) -> None:
         """Nothing ran on the controller, no escape was shown, and the play says what is wrong, and of which host."""
-        assert not self.mark.exists(), played.output
         assert played.returncode == 2, played.output
-        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", played.output), played.output
+        self.check_quiet(played)
         assert "Traceback" not in played.output and all(word in played.output for word in words), played.output
+
+    def check_quiet(self, played: t.Any) -> None:
+        """Nothing ran on the controller, and no escape was shown."""
+        assert not self.mark.exists(), played.output
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", played.output), played.output

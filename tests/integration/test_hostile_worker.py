@@ -29,11 +29,17 @@ class Worker:
         self.run_id = f"hostile{directory.name[-1]}"
 
     def play(
-        self, playbook: str, names: str = "", answer: dict[str, t.Any] | None = None, **variables: t.Any
+        self,
+        playbook: str | list[dict[str, t.Any]],
+        names: str = "",
+        answer: dict[str, t.Any] | None = None,
+        more: dict[str, t.Any] | None = None,
+        **variables: t.Any,
     ) -> Played:
-        """Run a playbook where the modules ``names`` (none: all) answer with hostile texts, or with ``answer``."""
+        """Run a playbook where the modules ``names`` (none: all) answer with hostile texts, with ``answer``, or with ``more`` beside
+        what they return."""
         interpreter = self.directory / "python"
-        interpreter.write_text(self.hostility.python(REAL, names, answer))
+        interpreter.write_text(self.hostility.python(REAL, names, answer, more))
         interpreter.chmod(0o755)
         inventory = self.directory / "inventory.yml"
         host = {"ansible_connection": "local", "ansible_python_interpreter": str(interpreter)}
@@ -42,6 +48,7 @@ class Worker:
             playbook,
             "-i",
             str(inventory),
+            "--diff",
             gpufabric_run_id=self.run_id,
             diagnose_run_id=self.run_id,
             isolate_run_id=self.run_id,
@@ -101,6 +108,54 @@ def test_a_worker_that_answers_everything_with_templates(worker):
 @pytest.mark.slow
 def test_nor_has_it_a_way_in_with_the_playbook_nccl_tests(worker):
     answer_everything(worker, {"nccl_tests": "w1"})
+
+
+#: One module without a half on the controller, and one whose half hands on what the node answers.
+MODULES = [
+    {"gpufabric.nccl.free_port": {}},
+    {"gpufabric.nccl.mpi_run": {"run_id": "nosuch", "state": "stopped"}},
+]
+
+
+def check_nothing_is_obeyed(worker: Worker) -> None:
+    """Neither by a later task of the controller, nor by a later play, and of none of its texts a terminal."""
+    more, failure = worker.hostility.commands(), worker.hostility.failure()
+    answered = [{"register": "answer", **task} for task in MODULES]
+    shown = {"msg": "{{ [groups, gpufabric_environment | default(''), report_formats | default('')] }}"}
+    plays = [
+        {"hosts": "w1", "gather_facts": False, "tasks": answered},
+        {"hosts": "all", "gather_facts": False, "tasks": [{"ansible.builtin.debug": shown}]},
+    ]
+    played = worker.play(plays, more=more)
+    worker.hostility.check_quiet(played)
+    assert played.returncode == 0, played.output
+    assert played.result("w1", "ansible.builtin.debug")["msg"] == [{"all": ["w1"], "ungrouped": ["w1"]}, "", ""]
+    returned = [record["result"] for record in played.records if record["action"] in str(MODULES)]
+    assert len(returned) == len(MODULES)
+    assert [set(more) & set(result) - {"changed", "warnings", "diff"} for result in returned] == [set(), set()]
+    assert "owned" in played.output
+    for task in MODULES:
+        played = worker.play([{"hosts": "w1", "gather_facts": False, "tasks": [task]}], answer=failure)
+        worker.hostility.check_quiet(played)
+        assert played.returncode == 2 and "owned" in played.output, played.output
+
+
+def test_nothing_that_ansible_acts_on_is_obeyed(worker):
+    check_nothing_is_obeyed(worker)
+
+
+@pytest.mark.slow
+def test_nor_is_it_with_the_oldest_ansible(worker, oldest_ansible):
+    worker.player = worker.player.within(oldest_ansible)
+    check_nothing_is_obeyed(worker)
+
+
+def test_a_benchmark_with_such_answers_is_one_without_them(worker):
+    """All tasks that follow run in it, those on the controller too."""
+    played = worker.play("gpufabric.nccl.bare_metal", more=worker.hostility.commands())
+    worker.hostility.check_quiet(played)
+    assert played.returncode == 0 and "intruder" not in played.output, played.output
+    assert (worker.directory / "results" / "results.csv").exists(), played.output
 
 
 # This release takes for a template what any later one knows to be text of a worker.

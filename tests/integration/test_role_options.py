@@ -206,6 +206,32 @@ def test_times_after_which_a_collective_is_ended(trio, tmp_path):
     assert len([record for record in played.records if record["action"] == PREFLIGHT]) == 1
 
 
+def test_a_launcher_that_runs_no_ranks(trio):
+    """Rank 0 is on another host, which needs the CPU program."""
+    peers = "{{ gpufabric_peers | rejectattr('name', 'equalto', 'g1') | list }}"
+    role = "ansible.builtin.include_role"
+    tasks = [
+        {role: {"name": "gpufabric.nccl.key_exchange"}},
+        {"ansible.builtin.set_fact": {"gpufabric_peers": peers}},
+        {role: {"name": "gpufabric.nccl.nccl_benchmark"}, "vars": {"gpufabric_hosts": HOSTS}},
+    ]
+    played = trio.playbook(
+        [{"hosts": "all", "gather_facts": False, "any_errors_fatal": True, "tasks": tasks}],
+        gpufabric_run_id="apart",
+        nccl_benchmark_backend="cpu",
+        nccl_benchmark_launcher="g1",
+        nccl_benchmark_dedicated_launcher=True,
+        nccl_benchmark_max_bytes="1K",
+    )
+    assert played.returncode == 0, played.output
+    assert "g1" not in {rank["host"] for rank in launched(played)[0]["results"][0]["ranks"]}
+    brought = [record["host"] for record in played.records if record["task"].endswith("runs no ranks")]
+    assert brought == ["g2"], played.output
+    assert trio.shell("g2", "stat -c %a /run/gpufabric/apart/mpi/files/cpu_perf.py").stdout == "600\n"
+    assert trio.playbook("gpufabric.nccl.teardown", gpufabric_run_id="apart").returncode == 0
+    assert "apart" not in trio.shell("g2", "ls /run/gpufabric", check=False).stdout
+
+
 @pytest.mark.slow
 def test_a_benchmark_whose_controller_is_lost_ends_itself(trio, tmp_path):
     for node in trio.names:

@@ -309,3 +309,65 @@ def test_what_is_private_to_a_role_is_used_by_no_other(role):
     assert len(others) > 20
     found = {str(path.relative_to(ROOT)): private.findall(path.read_text()) for path in others}
     assert {path: names for path, names in found.items() if names} == {}
+
+
+#: Actions that run nothing on a host.
+OF_THE_CONTROLLER = {
+    "ansible.builtin.add_host",
+    "ansible.builtin.assert",
+    "ansible.builtin.debug",
+    "ansible.builtin.fail",
+    "ansible.builtin.meta",
+    "ansible.builtin.set_fact",
+    "ansible.builtin.set_stats",
+    "ansible.builtin.validate_argument_spec",
+    *(f"ansible.builtin.{kind}_{what}" for kind in ("import", "include") for what in ("playbook", "role", "tasks")),
+}
+#: Tasks of the roles that plays of the controller include: they make nodes, ask the cluster, and write what comes of it.
+ON_LOCALHOST = {
+    "local_nodes": {"containers.podman"},
+    "mpijob": {"ansible.builtin.copy", "kubernetes.core"},
+    "worker_pods": {"kubernetes.core"},
+}
+
+
+def modules_on_hosts(node, on_localhost=False):
+    """The modules that the tasks in a YAML document run on hosts of the inventory."""
+    for item in node if isinstance(node, list) else []:
+        yield from modules_on_hosts(item, on_localhost)
+    if not isinstance(node, dict):
+        return
+    on_localhost |= "localhost" in (node.get("delegate_to"), node.get("hosts"))
+    if node.get("gather_facts", "tasks" in node):
+        yield "ansible.builtin.setup"
+    for key, value in node.items():
+        if key in ("block", "rescue", "always", "tasks", "pre_tasks", "post_tasks", "handlers"):
+            yield from modules_on_hosts(value, on_localhost)
+        elif key.count(".") == 2 and key not in OF_THE_CONTROLLER and not on_localhost:
+            yield key
+
+
+def test_no_module_of_others_runs_on_a_worker():
+    """Ansible obeys what a worker answers in its place: facts, and with them commands on the controller."""
+    found = set()
+    for place in ("roles", "playbooks"):
+        for path in (ROOT / place).rglob("*.yml"):
+            names = path.relative_to(ROOT).parts
+            allowed = ON_LOCALHOST.get(names[1], set()) if place == "roles" else set()
+            for module in modules_on_hosts(yaml.safe_load(path.read_text())):
+                if not {module, module.rpartition(".")[0]} & allowed:
+                    found.add(("/".join(names), module))
+    assert len(found) > 20
+    assert sorted(entry for entry in found if not entry[1].startswith("gpufabric.nccl.")) == []
+
+
+@pytest.mark.parametrize("module", sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py")))
+def test_an_answer_of_a_node_goes_through_the_gate(module):
+    """Every module has an action, and that runs no module but by the class whose answers are checked."""
+    text = (ROOT / "plugins/action" / f"{module}.py").read_text()
+    runs = re.search(r"^if __name__ == .__main__.:", (ROOT / "plugins/modules" / f"{module}.py").read_text(), re.M)
+    (base,) = re.findall(r"^class ActionModule\((\w+)\):", text, re.M)
+    assert (base in ("NodeAction", "NodeModule")) is bool(runs)
+    assert base.startswith("Node") or "_execute_module" not in text
+    # And what it shows through the other, which makes one line of it.
+    assert not base.startswith("Node") or ".display(" not in text

@@ -20,7 +20,6 @@ EXCEPTIONS = {
     "the role isolate sets it, which tests run": {"key_exchange_hosts", "nccl_benchmark_group"},
     "the roles preflight and nccl_benchmark set it, which tests run": {"preflight_ignore_errors"},
     "the roles report, preflight and isolate set it to remove their files, which tests run": {"report_remove"},
-    "the playbook mpijob sets it, which tests run": {"nccl_benchmark_dedicated_launcher"},
     "it goes to nccl_tests_build, and unit tests download, clone, and build rccl-tests' arguments": {
         *("nccl_tests_url", "nccl_tests_git_url", "nccl_tests_git_ref", "nccl_tests_rocm_home"),
     },

@@ -61,7 +61,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse
 ARGUMENT_SPEC: dict[str, t.Any] = {
     **RUN_ARGUMENT_SPEC,
     **CLAIM_ARGUMENT_SPEC,
-    "state": {"type": "str", "choices": ["finished", "started", "stopped", "absent"], "default": "finished"},
+    "state": {
+        "type": "str",
+        "choices": ["finished", "started", "prepared", "stopped", "absent"],
+        "default": "finished",
+    },
     "points": {
         "type": "list",
         "elements": "dict",

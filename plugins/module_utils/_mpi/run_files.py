@@ -141,6 +141,17 @@ class Run:
                     self._pack()
         return followed
 
+    def prepare(self, files: t.Mapping[str, str], check_mode: bool = False) -> bool:
+        """Write the texts that programs need, by name; whether one was not there yet. Raises GpufabricError."""
+        self.run_dir.check()
+        paths = {os.path.join(self.run_dir.files, name): text for name, text in files.items()}
+        fresh = {path: text for path, text in paths.items() if read_text(path) != text}
+        if fresh and not check_mode:
+            self.run_dir.create(self.run_dir.files)
+            for path, text in fresh.items():
+                write_text(path, text)
+        return bool(fresh)
+
     def exists(self) -> bool:
         """Whether there is anything of the run's points, going or not."""
         return self.run_dir.holds_run() and os.path.isdir(self.run_dir.mpi)
@@ -286,7 +297,7 @@ class Run:
             remove(path)
         # Under another name until it is whole, where the next call finds it if this one is killed.
         points = f"{self.run_dir.points}.{os.getpid()}"
-        self.run_dir.create(points, *([self.run_dir.files] if plan.files else []))
+        self.run_dir.create(points)
         wanted = [(entry["id"], entry["fingerprint"]) for entry in entries]
         kept = {}
         names = {path: (entry["id"], entry["fingerprint"]) for path, entry in found.items()}
@@ -297,8 +308,7 @@ class Run:
             if path != points:
                 shutil.rmtree(path)
         os.rename(points, self.run_dir.points)
-        for name, text in plan.files.items():
-            write_text(os.path.join(self.run_dir.files, name), text)
+        self.prepare(plan.files)
         self._write(self._plan, {"points": entries, "reach": dataclasses.asdict(plan.reach)})
         return kept
 

@@ -11,6 +11,7 @@ import base64
 import binascii
 import hashlib
 import io
+import netrc
 import os
 import queue
 import re
@@ -177,13 +178,22 @@ def _fetch(url: str) -> bytes | Exception:
     deadline = time.monotonic() + _DOWNLOAD_TIMEOUT
     data = bytearray()
     try:
-        with open_url(url, timeout=_SOCKET_TIMEOUT, http_agent="gpufabric.nccl") as answer:
+        with open_url(
+            url,
+            timeout=_SOCKET_TIMEOUT,
+            http_agent="gpufabric.nccl",
+            # The password of one host is not for that which it redirects to.
+            unredirected_headers=["Authorization"],
+        ) as answer:
             while len(data) <= _MOST_ARCHIVE and time.monotonic() < deadline:
                 # One that reads as many bytes as it is asked for would wait for them beyond the deadline.
                 block = answer.read1(_BLOCK)
                 if not block:
                     break
                 data += block
+    except netrc.NetrcParseError as error:
+        # What it says has a word of the file, which may be a password.
+        return NodeError(f"{error.filename} cannot be read, because of its line {error.lineno}")
     # Whatever it is, the caller waits for it.
     except Exception as error:
         return error

@@ -275,6 +275,11 @@ class Report:
         numbers = {verdict: sum(test.verdict == verdict for test in self.tests) for verdict in reversed(VERDICTS)}
         return {verdict: number for verdict, number in numbers.items() if number}
 
+    def tools(self) -> list[str]:
+        """The names of the programs that ran, each once."""
+        names = (test.document["tool"]["name"] for test in self.tests)
+        return list(dict.fromkeys(inert(clean(name)) for name in names if name))
+
     def worst(self) -> dict[str, t.Any] | None:
         """The test to look at first: the worst verdict, and of several the one that misses a limit by most."""
         if self.verdict == "pass" or not self.tests:

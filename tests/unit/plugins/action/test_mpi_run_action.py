@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shlex
 import signal
 import subprocess
 import types
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.action import mpi_run
 from ansible_collections.gpufabric.nccl.plugins.action.mpi_run import (
     ActionModule,
     _at_most,
@@ -47,13 +49,14 @@ def test_what_has_finished_is_known_without_the_launcher():
     )
 
 
+OPTIONS = {"show": "rows", "fetch_limit": "1K", "points": [{"timeout": None}], "timeout": 100.0}
 RUNNER = {"pid": 7, "start": 8, "directory": "/run/x/mpi"}
 
 
 def action(**attributes):
     """An action that follows a run on the launcher g1."""
     made = ActionModule.__new__(ActionModule)
-    for name, value in {"_launcher": "g1", "_options": {"show": "rows", "fetch_limit": "1K"}, **attributes}.items():
+    for name, value in {"_launcher": "g1", "_options": OPTIONS, **attributes}.items():
         setattr(made, name, value)
     return made
 
@@ -67,6 +70,7 @@ def action(**attributes):
         {"runner": RUNNER},
         {"runner": RUNNER, "points": ["text"], "notes": [], "followed": False},
         {"runner": RUNNER, "points": 5, "notes": 5, "followed": True},
+        {"runner": RUNNER, "points": [], "notes": [], "followed": True},
     ],
 )
 def test_a_launcher_that_answers_with_nonsense_is_no_traceback(begun):
@@ -116,7 +120,7 @@ def test_who_has_taken_the_run_meanwhile_is_told(identity, is_there):
     taken = {"id": identity, "severity": "error", "host": "pod", "cause": "Is you's.", "cure": "Do.", "evidence": ""}
     begun = {"points": [{"name": "a"}, {"name": "b"}], "notes": [], "followed": False, "runner": RUNNER}
     following = action(
-        _options={"show": "none", "claim": {"owner": "me"}},
+        _options={**OPTIONS, "points": OPTIONS["points"] * 2, "show": "none", "claim": {"owner": "me"}},
         _ask=lambda command, parse: Look(is_there),
         _stop=lambda: {"failed": True, "msg": "no", "problems": [taken]},
     )
@@ -127,6 +131,66 @@ def test_who_has_taken_the_run_meanwhile_is_told(identity, is_there):
 
 def test_who_does_not_say_who_asks_is_told_that_the_run_is_gone():
     begun = {"points": [{"name": "a"}], "notes": [], "followed": False, "runner": RUNNER}
-    following = action(_options={"show": "none", "claim": None}, _ask=lambda command, parse: Look(False))
+    following = action(_options={**OPTIONS, "show": "none", "claim": None}, _ask=lambda command, parse: Look(False))
     (problem,) = following._follow_checked(begun)["points"][0]["problems"]
     assert problem["id"] == "launcher-lost" and "is no longer on g1" in problem["cause"]
+
+
+def point(**facts):
+    """A point of a run that has begun."""
+    return {"name": "all_reduce", "ranks": 2, "ranks_per_node": None, "status": "started", "problems": [], **facts}
+
+
+def told(**event):
+    return json.dumps(event) + "\n"
+
+
+class Launcher:
+    """Answers to each poll with the same events, in no time of this machine."""
+
+    def __init__(self, events):
+        self.now = 0.0
+        self.events = events
+        self.shown = []
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+    def look(self, _directory, _pid, _start, _offset):
+        self.now += 1.0
+        return Look(True, True, self.events)
+
+    def follow(self, monkeypatch, **options):
+        monkeypatch.setattr(mpi_run, "time", self)
+        following = action(_look=self.look, _options={**OPTIONS, **options}, _show=self.shown.append)
+        points = [point() for _point in options.get("points", OPTIONS["points"])]
+        return following._follow_checked({"runner": RUNNER, "points": points, "notes": [], "followed": False})
+
+
+@pytest.mark.parametrize(
+    "events", ["", told(event="started", point=1), told(event="rows", point=1, rows=[]) + " " * (1 << 18) + "\n"]
+)
+def test_a_launcher_that_never_comes_to_an_end_is_left(monkeypatch, events):
+    launcher = Launcher(events)
+    outcome = launcher.follow(monkeypatch, points=[{"timeout": None}, {"timeout": 50.0}])
+    # The time of both points, and what each may take besides.
+    assert "g1 is not over after 1350 s" in outcome["msg"] and 1350 < launcher.now < 1400
+    assert [point["status"] for point in outcome["points"]] == ["stopped", "not_run"]
+
+
+def test_events_of_no_point_are_passed_over(monkeypatch):
+    ended = {"status": "failed", "duration": 1.0, "resumed": False, "results": [], "problems": [], "exit_status": 1}
+    numbers = [0, 2, -1, "1", None, [1], 1.5, 10**30]
+    wrong = "".join(
+        told(event=kind, point=number, outcome=ended) for kind in ("started", "ended") for number in numbers
+    )
+    again = told(event="ended", point=1, outcome=ended) * 3
+    over = told(event="over", reason="ended", msg="a point failed", reaped=[], paths={})
+    launcher = Launcher(wrong + again + over)
+    monkeypatch.setattr(ActionModule, "_finish", lambda _self, result, _directory: result)
+    outcome = launcher.follow(monkeypatch)
+    assert outcome["msg"] == "a point failed" and len(outcome["points"]) == 1
+    assert launcher.shown == ["point 1 of 1, all_reduce: failed after 1.0 s: exit status 1"]

@@ -9,6 +9,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
     clean,
     clean_values,
     inert,
+    one_line,
     shown_environment,
 )
 
@@ -33,6 +34,16 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
 def test_clean_leaves_nothing_that_controls_a_terminal(hostile):
     text = clean(f"a{hostile}b")
     assert text.isprintable() and text[0] == "a" and text[-1] == "b" and "\ufffd" in text
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\tb", "a\x0bb", "a\x85b", "a\u2028b"])
+def test_one_line_is_one_line(text):
+    assert one_line(text).isprintable() and len(one_line(text)) == 3
+
+
+def test_one_line_keeps_the_columns_of_a_table_and_is_not_endless():
+    assert one_line("   8  1.00") == "   8  1.00"
+    assert one_line("x" * 1000) == "x" * 300 + "…" and one_line("x" * 1000, 1000) == "x" * 1000
 
 
 def test_clean_keeps_lines_tabs_and_letters():

@@ -129,3 +129,15 @@ def refused(tmp_path, state, **claimed):
 def test_a_run_that_another_play_has_is_left_alone(tmp_path, claimed, started, stopped, absent):
     states = {"started": started, "finished": started, "stopped": stopped, "absent": absent}
     assert {state: refused(tmp_path, state, **claimed) for state in states} == states
+
+
+def test_files_are_brought_to_a_node_that_is_no_launcher(tmp_path):
+    run_dir = str(tmp_path / "run")
+    params = {"run_id": "x", "run_dir": run_dir, "state": "prepared", "claim": None, "files": {"a.py": "pass\n"}}
+    assert mpi_run.run(params, True) == {"changed": True} and not os.path.exists(run_dir)
+    assert mpi_run.run(params, False) == {"changed": True}
+    path = tmp_path / "run/mpi/files/a.py"
+    assert path.read_text(encoding="utf-8") == "pass\n" and path.stat().st_mode & 0o777 == 0o600
+    assert mpi_run.run(params, False) == {"changed": False}
+    with pytest.raises(OptionError, match="files"):
+        mpi_run.run({**params, "files": {"../a.py": ""}}, False)

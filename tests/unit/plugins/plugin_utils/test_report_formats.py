@@ -435,6 +435,8 @@ def test_hostile_text_stays_text(hostile):
     assert {row["env.NCCL_Y"] for row in rows_of(texts["csv"])} == {"'=1+1"}
     assert "<script>" not in texts["markdown"]
     assert "{{" not in report.worst()["why"] and "7*7" in report.worst()["why"]
+    (tool,) = make_report([{**hostile, "tool": {**hostile["tool"], "name": text_of_host}}]).tools()
+    assert "7*7" in tool and "{{" not in tool and not set("\x00\x1b\u202e\ud800") & set(tool)
     for name in set(texts) - {"json"}:
         assert not set("\x00\x1b\u202e\ud800") & set(texts[name]), name
     for text in texts.values():
@@ -505,6 +507,11 @@ def test_the_worst_is_what_misses_its_limit_by_most(failed):
     worst = make_report([failed, worse, {**failed, "verdicts": [worse["verdicts"][0], wrong]}]).worst()
     assert (worst["test"], worst["why"]) == (3, "values are wrong")
     assert make_report(parsed()).worst() is None
+
+
+def test_tools_for_a_workflow(failed):
+    assert make_report([*parsed(), failed]).tools() == ["nccl-tests"]
+    assert make_report([]).tools() == []
 
 
 def test_numbers_for_a_workflow(failed):

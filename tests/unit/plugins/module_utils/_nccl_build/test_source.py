@@ -212,6 +212,51 @@ def served():
         server.server_close()
 
 
+@pytest.fixture
+def netrc(tmp_path, monkeypatch):
+    """Writes the ~/.netrc of the user."""
+    path = tmp_path / ".netrc"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("NETRC", raising=False)
+
+    def write(text):
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o600)
+        return path
+
+    return write
+
+
+def test_a_password_goes_only_to_its_own_host(netrc, monkeypatch):
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append((self.headers["Host"].partition(":")[0], self.headers["Authorization"]))
+            self.send_response(302 if self.path == "/first" else 200)
+            self.send_header("Location", f"http://localhost:{server.server_port}/second")
+            self.end_headers()
+
+        def log_message(self, *_arguments):
+            """Say nothing."""
+
+    netrc("machine 127.0.0.1 login me password s3cret\n")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        download(f"http://127.0.0.1:{server.server_port}/first", hashlib.sha256(b"").hexdigest())
+        server.shutdown()
+    authorization = f"Basic {base64_of(b'me:s3cret')}"
+    assert asked == [("127.0.0.1", authorization), ("localhost", None)]
+
+
+def test_what_is_wrong_in_a_list_of_passwords_is_not_shown(netrc):
+    path = netrc("machine a login b\npassword no s3cret word\n")
+    with pytest.raises(ProblemError) as caught:
+        download("http://127.0.0.1:1/x.tar.gz", "0" * 64)
+    (problem,) = caught.value.problems
+    assert f"{path} cannot be read, because of its line 2" in problem.evidence and "cret" not in str(problem)
+
+
 def test_a_download(served, monkeypatch):
     data = archive("a/src/Makefile")
     assert download(served([data[:10], data[10:]]), hashlib.sha256(data).hexdigest()) == data

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Private to the collection: it may change in any release.
+
+"""What a node may say to Ansible: values, and texts that no terminal obeys; nothing that Ansible acts on."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, one_line
+
+#: What Ansible does something with, in the answer of any module: it makes hosts and groups, marks hosts as unreachable, and takes it for
+#: something that an action, a loop or a callback said. Of some there is a checked form below; the others no module of the collection has.
+_ACTED_ON = frozenset(
+    (
+        "add_group",
+        "add_host",
+        "async_result",
+        "attempts",
+        "censored",
+        "deprecations",
+        "exception",
+        "failed_when_result",
+        "failed_when_suppressed_exception",
+        "include",
+        "include_args",
+        "item",
+        "parent_groups",
+        "results",
+        "retries",
+        "stderr",
+        "stdout",
+        "unreachable",
+        "warnings",
+    )
+)
+#: Facts, which become variables above those of the inventory and of roles, statistics, and all that Ansible notes for itself.
+_ANSIBLES_OWN = ("ansible_", "_ansible_")
+#: Levels of lists and dictionaries. Ansible copies an answer level by level, in the process that all hosts have in common.
+_DEEPEST = 40
+#: Characters of a line that is shown with -v.
+_LONGEST_SHOWN = 1 << 14
+
+
+def told_by_node(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """A module's answer as a node may give it: without what Ansible acts on, and all texts cleaned. Raises NodeError.
+
+    To be called before Ansible itself has taken anything out of it, or put anything in.
+    """
+    told = _without_commands(answer)
+    results, warnings, exception = (answer.get(name) for name in ("results", "warnings", "exception"))
+    if isinstance(results, list):
+        # The tests of a text; Ansible takes the key for the items of a loop.
+        told["results"] = [_without_commands(item) for item in results if isinstance(item, t.Mapping)]
+    if isinstance(warnings, list):
+        told["warnings"] = [_words(warning) for warning in warnings]
+    # From 2.19 on, the traceback is in an object.
+    traceback = getattr(getattr(exception, "event", None), "formatted_traceback", exception)
+    if isinstance(traceback, str):
+        told["exception"] = clean(traceback)
+    return told
+
+
+def _without_commands(values: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return {
+        clean(key): _plain(value)
+        for key, value in values.items()
+        if isinstance(key, str) and key not in _ACTED_ON and not key.startswith(_ANSIBLES_OWN)
+    }
+
+
+def _plain(value: t.Any, depth: int = 0) -> t.Any:
+    """A value as JSON has it: ansible-core from 2.19 on also makes objects of its own of what a node says, and such as bring a warning."""
+    if depth > _DEEPEST:
+        raise NodeError("the answer of the module is nested too deeply")
+    if isinstance(value, t.Mapping):
+        return {_words(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, depth + 1) for item in value]
+    if value is None or isinstance(value, bool):
+        return value
+    for number in (int, float):
+        if isinstance(value, number):
+            return number(value)
+    return _words(value)
+
+
+def _words(value: t.Any) -> str:
+    """A text, or what a warning of ansible-core from 2.19 on says."""
+    return clean(str(getattr(getattr(value, "event", None), "msg", value)))
+
+
+class NodeAction(ActionBase):
+    """An action whose module runs on a node, and may say only what ``told_by_node`` lets through."""
+
+    TRANSFERS_FILES = False
+    # What came of it would be asked for by Ansible's own module, which hands on any answer.
+    _supports_async = False
+
+    def show(self, host: str, text: str) -> None:
+        """Show what a node says of its progress, as one line, so that it is no line of Ansible's or of another node's."""
+        if not self._task.no_log:
+            # With -v, command lines are shown too.
+            most = {"most": _LONGEST_SHOWN} if Display().verbosity else {}
+            Display().display(one_line(f"{host}: {text}", **most))
+
+    def _low_level_execute_command(self, *arguments: t.Any, **keywords: t.Any) -> dict[str, t.Any]:
+        """As Ansible does it, with all that the node prints cleaned: Ansible shows what it finds beside an answer, and in place of one."""
+        try:
+            return clean_values(super()._low_level_execute_command(*arguments, **keywords))
+        except AnsibleConnectionFailure as error:
+            raise type(error)(clean(str(error))) from None
+
+    def _parse_returned_data(self, res: dict[str, t.Any], *more: t.Any) -> dict[str, t.Any]:
+        """The module's answer, before Ansible has looked at it."""
+        try:
+            data = super()._parse_returned_data(res, *more)
+            told = told_by_node(data)
+        except (NodeError, RecursionError) as error:
+            return {"failed": True, "msg": str(error), "_ansible_parsed": False}
+        if not data["_ansible_parsed"] and "exception" in data:
+            # Ansible's own words for what is no answer.
+            told.setdefault("exception", data["exception"])
+        return {**told, "_ansible_parsed": data["_ansible_parsed"]}
+
+
+class NodeModule(NodeAction):
+    """Runs a module on a node as Ansible does where there is no action."""
+
+    def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Run the action."""
+        result = super().run(tmp, task_vars)
+        result.update(self._execute_module(task_vars=task_vars))
+        self._remove_tmp_path(self._connection._shell.tmpdir)
+        return result

@@ -1,0 +1,178 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.play_context import PlayContext
+from ansible.playbook.task import Task
+from ansible.plugins.loader import connection_loader
+from ansible.release import __version__ as ansible_version
+from ansible.template import Templar
+from ansible.utils.display import Display
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeModule, told_by_node
+
+ESCAPE = "\x1b]0;owned\x07"
+CLEANED = "\ufffd]0;owned\ufffd"
+COMMANDS = {
+    "ansible_facts": {"report_dir": "/etc"},
+    "ansible_stats": {"data": {"a": 1}},
+    "ansible_job_id": "1",
+    "_ansible_no_log": True,
+    "_ansible_parsed": True,
+    "add_host": {"host_name": "a"},
+    "add_group": "a",
+    "unreachable": True,
+    "deprecations": [{"msg": "a", "removed": True}],
+    "failed_when_result": False,
+    "include": "a.yml",
+}
+
+
+def nested(levels):
+    return {"a": nested(levels - 1)} if levels else 1
+
+
+def test_nothing_that_ansible_acts_on_is_told():
+    assert told_by_node({**COMMANDS, "changed": True, "rows": [1, 1.5, None, True]}) == {
+        "changed": True,
+        "rows": [1, 1.5, None, True],
+    }
+
+
+def test_all_texts_are_cleaned():
+    answer = {
+        "msg": ESCAPE,
+        ESCAPE: 1,
+        "diff": [{"before": ESCAPE, "after": {ESCAPE: ESCAPE}}],
+        "warnings": [ESCAPE, 5],
+        "exception": ESCAPE,
+    }
+    assert told_by_node(answer) == {
+        "msg": CLEANED,
+        CLEANED: 1,
+        "diff": [{"before": CLEANED, "after": {CLEANED: CLEANED}}],
+        "warnings": [CLEANED, "5"],
+        "exception": CLEANED,
+    }
+
+
+def test_results_are_documents_and_no_items_of_a_loop():
+    documents = [{"schema": ESCAPE, "failed_when_result": True, **COMMANDS}, 1]
+    assert told_by_node({"results": documents}) == {"results": [{"schema": CLEANED}]}
+    assert told_by_node({"results": 1, "warnings": 1, "exception": [1]}) == {}
+
+
+def test_an_answer_is_not_nested_too_deeply():
+    assert told_by_node(nested(20)) == nested(20)
+    with pytest.raises(NodeError, match="nested too deeply"):
+        told_by_node(nested(60))
+
+
+@pytest.fixture
+def answer(monkeypatch):
+    """What an action returns of a node that prints a text in place of all that it is told to run, and what Ansible warns of."""
+
+    def run(printed, **attributes):
+        warned = []
+        monkeypatch.setattr(Display, "warning", lambda _self, text, *_more, **_options: warned.append(text))
+        monkeypatch.setattr(Display, "deprecated", lambda _self, text, *_more, **_options: warned.append(text))
+        task, loader, context = Task(), DataLoader(), PlayContext()
+        task.action, task.args = "gpufabric.nccl.free_port", {}
+        for name, value in attributes.items():
+            setattr(task, name, value)
+        connection = connection_loader.get("local", context, None)
+        connection.set_options()
+        monkeypatch.setattr(type(connection), "exec_command", printed)
+        connection._shell.tmpdir = "/nosuch"
+        action = NodeModule(task, connection, context, loader, Templar(loader), None)
+        monkeypatch.setattr(action, "_configure_module", lambda **_arguments: configured())
+        return action.run(task_vars={}), warned
+
+    return run
+
+
+def configured():
+    """A module that was packed, as ActionBase has it of its release."""
+    try:
+        from ansible.plugins.action import _BuiltModule  # type: ignore[attr-defined]
+    except ImportError:
+        return ("new", "#!/usr/bin/python3", b"", "/nosuch.py")
+    return _BuiltModule(
+        module_style="new", shebang="#!/usr/bin/python3", b_module_data=b"", serialization_profile="legacy"
+    ), "/nosuch.py"
+
+
+def prints(text):
+    return lambda _self, _command, **_options: (0, text.encode(), b"")
+
+
+def test_what_ansible_finds_in_an_answer_and_beside_it(answer):
+    told, warned = answer(prints(json.dumps({**COMMANDS, "msg": ESCAPE, "port": 1}) + f"\njunk {ESCAPE}\n"))
+    assert {key: told[key] for key in ("msg", "port", "_ansible_parsed")} == {
+        "msg": CLEANED,
+        "port": 1,
+        "_ansible_parsed": True,
+    }
+    assert set(told) & set(COMMANDS) == {"_ansible_parsed"}
+    assert len(warned) == 1 and warned[0].isprintable() and "junk" in warned[0]
+
+
+def tagged(kind, value):
+    """A value as ansible-core from 2.19 on sends it, with a warning of whoever reads it."""
+    tag = {"__ansible_type": "Deprecated", "msg": ESCAPE}
+    return {"__ansible_type": f"_AnsibleTagged{kind}", "value": value, "tags": [tag]}
+
+
+def test_no_value_brings_a_warning_of_its_own(answer):
+    values = {"port": tagged("Int", 1), "time": tagged("Float", 0.5), "msg": tagged("Str", "a")}
+    told, warned = answer(prints(json.dumps(values)))
+    if ansible_version < "2.19":
+        # It is a dictionary like any other.
+        assert told["port"]["tags"][0]["msg"] == CLEANED
+    else:
+        kinds = [told[name].__class__.__name__ for name in values]
+        assert kinds == ["int", "float", "str"] and [told[name] for name in values] == [1, 0.5, "a"]
+    assert not warned
+
+
+@pytest.mark.parametrize("printed", [ESCAPE, f"Traceback {ESCAPE}", '{"a":' * 5000, json.dumps(nested(60))])
+def test_what_is_no_answer(answer, printed):
+    told, warned = answer(prints(printed))
+    assert told["failed"] and not told["_ansible_parsed"] and not warned
+    assert "\x1b" not in str(told) and told["msg"]
+
+
+@pytest.mark.parametrize(("verbosity", "length"), [(0, 301), (1, 1004)])
+def test_progress_is_one_line(monkeypatch, verbosity, length):
+    shown = []
+    monkeypatch.setattr(Display, "display", lambda _self, text, *_more, **_options: shown.append(text))
+    monkeypatch.setattr(Display(), "verbosity", verbosity)
+    action = NodeModule.__new__(NodeModule)
+    action._task = Task()
+    action.show("g1", f"a{ESCAPE}\nok: [g2]\r\n")
+    action.show("g1", "x" * 1000)
+    assert shown[0] == f"g1: a{CLEANED} ok: [g2] " and len(shown[1]) == length
+    action._task.no_log = True
+    action.show("g1", "a")
+    assert len(shown) == 2
+
+
+def test_what_a_connection_says_of_the_node(answer):
+    def fail(_self, _command, **_options):
+        raise AnsibleConnectionFailure(f"Failed to connect: {ESCAPE}")
+
+    with pytest.raises(AnsibleConnectionFailure, match="owned") as failed:
+        answer(fail)
+    assert "\x1b" not in str(failed.value)
+
+
+def test_no_module_is_left_to_itself(answer):
+    with pytest.raises(AnsibleActionFail, match="async"):
+        answer(prints("{}"), async_val=10)
