@@ -233,7 +233,7 @@ def read_gpus(kfd: str = "/sys/class/kfd/kfd/topology/nodes") -> Gpus:
         count = len(names) or len(glob.glob("/proc/driver/nvidia/gpus/*"))
         if count:
             return {"vendor": "nvidia", "count": count, "names": sorted(set(names))}
-    found = [amd_gpu_name(read_text(path) or "") for path in glob.glob(f"{glob.escape(kfd)}/*/properties")]
+    found = [amd_gpu_name(_text_of(path)) for path in glob.glob(f"{glob.escape(kfd)}/*/properties")]
     amd = [name for name in found if name is not None]
     return {"vendor": "amd" if amd else "none", "count": len(amd), "names": sorted({name for name in amd if name})}
 
@@ -257,6 +257,14 @@ def _version_of(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _text_of(path: str) -> str:
+    """The text of a file of the kernel; empty where it cannot be read, such as that of a GPU which a pod may not use."""
+    try:
+        return read_text(path) or ""
+    except NodeError:
+        return ""
 
 
 def _read_number(path: str) -> int | None:

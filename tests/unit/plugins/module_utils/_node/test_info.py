@@ -98,6 +98,8 @@ def test_gpus_of_amd_are_those_that_the_kernel_lists(tmp_path, monkeypatch):
         path = tmp_path / "nodes" / str(number) / "properties"
         path.parent.mkdir(parents=True)
         path.write_text(f"simd_count {304 if version else 0}\ngfx_target_version {version}\n", encoding="utf-8")
+    # The kernel lists those that the cgroup of a pod does not allow too, and lets nobody there read them.
+    (tmp_path / "nodes" / "4" / "properties").mkdir(parents=True)
     assert read_gpus(str(tmp_path / "nodes")) == {"vendor": "amd", "count": 3, "names": ["gfx90a", "gfx942"]}
     assert read_gpus(str(tmp_path / "none")) == {"vendor": "none", "count": 0, "names": []}
 
