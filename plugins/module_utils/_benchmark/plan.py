@@ -71,7 +71,7 @@ _NODE = {
     "hostname": HOST_NAME,
     "interfaces": [{"name": INTERFACE, "addresses": [ADDRESS_WITH_PREFIX]}],
     "data": Maybe({"interface": INTERFACE}),
-    "gpus": {"count": NUMBER, "names": [PLAIN]},
+    "gpus": {"count": NUMBER, "names": [PLAIN], "unusable": [PLAIN]},
     "mpi": Maybe({"mpirun": PATH, "prefix": PATH, "implementation": PLAIN, "version": PLAIN}),
     "benchmarks": Maybe(
         {"directory": PATH, "programs": [text(r"[A-Za-z0-9_.+-]{1,255}", "a name of letters, digits and _.+-")]}
@@ -165,20 +165,26 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
 def choose_backend(wanted: str, nodes: t.Mapping[str, NodeInfo], collectives: t.Sequence[str]) -> tuple[str, str]:
     """The backend, ``nccl`` or ``cpu``, and the reason for it in words.
 
-    ``nodes``: what mpi_node_info found, by host. ``auto`` is ``cpu`` only where no node has a GPU: one that has lost its
-    GPUs is what is looked for. Raises ProblemError, which names the hosts that lack GPUs or programs.
+    ``nodes``: what mpi_node_info found, by host. ``auto`` is ``cpu`` only where no node has a GPU, not even one without a
+    driver: one that has lost its GPUs is what is looked for. Raises ProblemError, which names the hosts that lack GPUs or
+    programs.
     """
     if wanted == "cpu":
         return "cpu", "as nccl_benchmark_backend says"
     without_gpu = [host for host, node in nodes.items() if node["gpus"]["count"] == 0]
+    unusable = {host: ", ".join(nodes[host]["gpus"]["unusable"]) for host in without_gpu}
+    without_driver = [problem("gpu-driver", host, found) for host, found in unusable.items() if found]
     if wanted == "auto" and len(without_gpu) == len(nodes):
+        if without_driver:
+            raise ProblemError(*without_driver)
         return "cpu", "no GPU on any worker"
     without_program = {
         host: missing for host in nodes if (missing := _missing_programs(nodes[host], nodes, collectives))
     }
     if without_gpu or without_program:
         raise ProblemError(
-            *(problem("gpus-missing", host, count=0) for host in without_gpu),
+            *without_driver,
+            *(problem("gpus-missing", host, count=0) for host in without_gpu if not unusable[host]),
             *(problem("benchmark-missing", host, programs=", ".join(names)) for host, names in without_program.items()),
         )
     return "nccl", "as nccl_benchmark_backend says" if wanted == "nccl" else "GPUs and nccl-tests are on all workers"

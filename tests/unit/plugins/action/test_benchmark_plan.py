@@ -12,7 +12,7 @@ NODE = {
     "hostname": "g1",
     "interfaces": [{"name": "eth0", "mtu": 1500, "addresses": ["10.0.0.1/24"]}],
     "data": None,
-    "gpus": {"vendor": "nvidia", "count": 8, "names": []},
+    "gpus": {"vendor": "nvidia", "count": 8, "names": [], "unusable": []},
     "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
     "benchmarks": {"directory": "/opt/nccl-tests", "programs": ["all_reduce_perf", "all_gather_perf"]},
     "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1.4", "numpy": "1.24.2"},

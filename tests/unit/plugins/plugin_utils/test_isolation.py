@@ -60,7 +60,7 @@ def info(number):
             "hostname": f"g{number}",
             "interfaces": [address],
             "data": None,
-            "gpus": {"count": 0, "names": []},
+            "gpus": {"count": 0, "names": [], "unusable": []},
             "benchmarks": None,
             "mpi": {
                 "implementation": "openmpi",

@@ -30,7 +30,7 @@ def node(number, gpus=0):
             {"name": "eth0", "mtu": 1500, "addresses": [f"10.0.0.{number}/24"]},
         ],
         "data": None,
-        "gpus": {"vendor": "nvidia" if gpus else "none", "count": gpus, "names": []},
+        "gpus": {"vendor": "nvidia" if gpus else "none", "count": gpus, "names": [], "unusable": []},
         "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
         "benchmarks": {"directory": "/opt/nccl-tests", "programs": ["all_reduce_perf"]} if gpus else None,
         "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1.4", "numpy": "1.24.2"},
@@ -57,6 +57,12 @@ def test_auto_takes_nccl_where_all_have_it():
     ("change", "identity", "host", "words"),
     [
         (lambda found: found["g2"]["gpus"].update(count=0), "gpus-missing", "g2", "too few GPUs: 0"),
+        (
+            lambda found: found["g2"]["gpus"].update(count=0, unusable=["0000:1b:00.0 10de:2330"]),
+            "gpu-driver",
+            "g2",
+            "their driver does not answer",
+        ),
         (lambda found: found["g3"].update(benchmarks=None), "benchmark-missing", "g3", "no all_reduce_perf"),
         (lambda found: found["g3"]["gpus"].update(count=7), "gpus-differ", "g3", "here 7; 8 on 2 workers"),
         (lambda found: found["g1"]["gpus"].update(names=["A100"]), "gpus-differ", "g1", "here 8 A100; 8 on 2 workers"),
@@ -116,6 +122,21 @@ def test_programs_that_are_built_with_mpi_come_first():
 
 def test_auto_without_any_gpu_names_no_single_host():
     assert choose_backend("auto", nodes(), ["all_reduce"])[1].startswith("no GPU on any worker")
+
+
+def test_auto_does_not_pass_over_gpus_without_a_driver():
+    found = nodes()
+    for name in ("g1", "g3"):
+        found[name]["gpus"]["unusable"] = ["0000:1b:00.0 10de:2330", "0000:43:00.0 10de:2330"]
+    with pytest.raises(ProblemError) as error:
+        check_nodes(found, SETTINGS)
+    evidence = "0000:1b:00.0 10de:2330, 0000:43:00.0 10de:2330"
+    assert [(one.id, one.host, one.evidence) for one in error.value.problems] == [
+        ("gpu-driver", "g1", evidence),
+        ("gpu-driver", "g3", evidence),
+    ]
+    assert "nccl_benchmark_backend: cpu" in error.value.problems[0].cure
+    assert check_nodes(found, {**SETTINGS, "backend": "cpu"})["backend"] == "cpu"
 
 
 def test_what_is_missing_is_known_before_there_are_peers():
