@@ -171,16 +171,22 @@ def choose_backend(wanted: str, gpus: int) -> str:
 
 def _slots(backend: str, settings: Object) -> int:
     """The ranks of a worker, by default as many as its GPUs are enough for. Raises OptionError if they are not."""
+    slots, ranks = settings["slots"], settings["benchmark"].get("ranks_per_node")
+    if slots and ranks and slots != ranks:
+        allowed = f"{slots}, which is mpijob_slots, or either of the two alone"
+        raise OptionError("nccl_benchmark_ranks_per_node", ranks, allowed)
+    option = "mpijob_slots" if slots else "nccl_benchmark_ranks_per_node"
+    slots = slots or ranks
     if backend == "cpu":
         check_cpu_settings(settings["benchmark"])
-        return settings["slots"] or 1
+        return slots or 1
     gpus, each = settings["gpus"], devices_per_rank(settings["benchmark"])
     product = "nccl_benchmark_gpus_per_rank x nccl_benchmark_threads_per_rank"
     if each > gpus:
         raise OptionError(product, each, f"1 to {gpus}, which is mpijob_gpus")
-    slots = settings["slots"] or gpus // each
+    slots = slots or gpus // each
     if slots * each > gpus:
-        raise OptionError("mpijob_slots", slots, f"1 to {gpus // each}: mpijob_gpus is {gpus}, {product} is {each}")
+        raise OptionError(option, slots, f"1 to {gpus // each}: mpijob_gpus is {gpus}, {product} is {each}")
     return slots
 
 

@@ -57,6 +57,27 @@ def test_points_of_a_sweep_are_listed(plan):
 
 
 @pytest.mark.parametrize(
+    "own",
+    [
+        {"gpufabric_node_env": {"NCCL_IB_HCA": "mlx5_0"}},
+        {"gpufabric_node_env": "NCCL_IB_HCA=mlx5_0"},
+        {"hostvars": {"g1": {"gpufabric_node_env": {"NCCL_IB_HCA": "mlx5_0"}}}},
+    ],
+)
+def test_a_sweep_does_not_set_what_each_worker_sets_itself(plan, own):
+    """The sshd of each sets it, so that a point without it would have it all the same."""
+    sweep = {"env": {"NCCL_IB_HCA": [None, "mlx5_1"], "NCCL_ALGO": "Ring"}}
+    result = plan(nccl_benchmark_sweep=sweep, **own)
+    message = (
+        "nccl_benchmark_sweep.env: ['NCCL_IB_HCA'] is not allowed; allowed: variables that gpufabric_node_env does not"
+    )
+    assert result["failed"] and result["msg"].startswith(message)
+    assert plan(nccl_benchmark_sweep=sweep, hostvars={"g1": {"gpufabric_node_env": {"NCCL_DEBUG": "WARN"}}})[
+        "points_table"
+    ]
+
+
+@pytest.mark.parametrize(
     ("variables", "message"),
     [
         ({"nccl_benchmark_iterations": "many"}, "nccl_benchmark_iterations: 'many' is not allowed; allowed: a whole number"),

@@ -167,6 +167,46 @@ def test_a_launcher_that_is_no_worker_runs_no_rank_and_slots_that_are_given_stay
 
 
 @pytest.mark.parametrize(
+    ("gpus", "slots", "settings", "ranks"),
+    [
+        (8, 8, {}, 8),
+        (8, 8, {"ranks_per_node": 4}, 4),
+        (8, 8, {"gpus_per_rank": 8}, 1),
+        (8, 8, {"gpus_per_rank": 2, "ranks_per_node": 3}, 3),
+        (8, 2, {"gpus_per_rank": 2}, 2),
+        (4, 8, {}, 4),
+        (0, 8, {}, 8),
+        (0, 8, {"ranks_per_node": 2}, 2),
+    ],
+)
+def test_ranks_of_an_adopted_job_keep_to_its_slots_and_to_the_gpus(gpus, slots, settings, ranks):
+    given = [{**peer, "slots": slots} for peer in PEERS]
+    plan = plan_benchmark(nodes(gpus), given, {**SETTINGS, **settings})
+    assert [host["slots"] for host in plan["hosts"]] == [ranks] * 3
+
+
+@pytest.mark.parametrize(
+    ("gpus", "slots", "settings", "message"),
+    [
+        (8, 4, {"ranks_per_node": 5}, "ranks_per_node: 5 is not allowed; allowed: 1 to 4, the number of slots of g1"),
+        (0, 4, {"ranks_per_node": 5}, "ranks_per_node: 5 is not allowed; allowed: 1 to 4, the number of slots of g1"),
+        (8, 16, {"ranks_per_node": 9}, "ranks_per_node: 9 is not allowed; allowed: 1 to 8, the number of GPUs of g1"),
+        (
+            8,
+            8,
+            {"ranks_per_node": 3, "gpus_per_rank": 4},
+            "ranks_per_node: 3 is not allowed; allowed: 1 to 2, g1 has 8 GPUs, 4 a rank",
+        ),
+        (8, 8, {"gpus_per_rank": 9}, "gpus_per_rank: 9 is not allowed; allowed: 1 to 8, g1 has 8 GPUs, 9 a rank"),
+    ],
+)
+def test_an_adopted_job_refuses_more_ranks_than_it_has_slots_or_gpus_for(gpus, slots, settings, message):
+    given = [{**peer, "slots": slots} for peer in PEERS]
+    with pytest.raises(OptionError, match=f"^nccl_benchmark_{message}$"):
+        plan_benchmark(nodes(gpus), given, {**SETTINGS, **settings})
+
+
+@pytest.mark.parametrize(
     ("change", "identity", "words"),
     [
         (lambda found: found["g2"].update(mpi=None), "mpi-unusable", "mpirun is not on this node"),
@@ -211,6 +251,8 @@ def test_hosts_that_open_mpi_takes_for_one_are_named_before_a_launch():
         ({"collectives": []}, "nccl_benchmark_collectives"),
         ({"min_bytes": "8X"}, "nccl_benchmark_min_bytes"),
         ({"min_bytes": "5M"}, "nccl_benchmark_min_bytes"),
+        ({"min_bytes": "0"}, "nccl_benchmark_min_bytes"),
+        ({"min_bytes": "0K"}, "nccl_benchmark_min_bytes"),
         ({"max_bytes": "-1"}, "nccl_benchmark_max_bytes"),
         ({"step_factor": 1}, "nccl_benchmark_step_factor"),
         ({"iterations": 0}, "nccl_benchmark_iterations"),
@@ -227,13 +269,19 @@ def test_hosts_that_open_mpi_takes_for_one_are_named_before_a_launch():
         ({"backend": "cpu", "collectives": ["hypercube"]}, "nccl_benchmark_collectives"),
         *(
             ({"extra_args": [word]}, "nccl_benchmark_extra_args")
-            for word in ("-g", "-g8", "--ngpus", "-t", "--nthreads=2")
+            for word in ("-g", "-g8", "--ngpus", "-t", "--nthreads=2", "-d half -g 8", "-x 'half")
         ),
     ],
 )
 def test_refuses(changes, option):
     with pytest.raises(OptionError, match=f"^{option}: "):
         plan_benchmark(nodes(gpus=8), PEERS, {**SETTINGS, **changes})
+
+
+def test_further_arguments_are_words_as_a_shell_has_them():
+    given = ["-d half", "-z", "1", "-J '/tmp/a b.json'", ""]
+    argv = plan_benchmark(nodes(gpus=8), PEERS, {**SETTINGS, "extra_args": given})["points"][0]["argv"]
+    assert argv[-6:] == ["-d", "half", "-z", "1", "-J", "/tmp/a b.json"]
 
 
 def test_ranks_per_node_may_be_text():

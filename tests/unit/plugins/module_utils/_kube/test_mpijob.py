@@ -282,6 +282,10 @@ def test_backends():
         ({"benchmark": {"gpus_per_rank": 2, "threads_per_rank": 2}}, 2),
         ({"benchmark": {"gpus_per_rank": 3}}, 2),
         ({"gpus": 0}, 1),
+        ({"benchmark": {"ranks_per_node": 4}}, 4),
+        ({"benchmark": {"ranks_per_node": 4, "gpus_per_rank": 2}}, 4),
+        ({"gpus": 0, "benchmark": {"ranks_per_node": 3}}, 3),
+        ({"slots": 4, "benchmark": {"ranks_per_node": 4}}, 4),
     ],
 )
 def test_a_worker_has_as_many_ranks_as_its_gpus_are_enough_for(changes, slots):
@@ -304,6 +308,18 @@ def test_a_worker_has_as_many_ranks_as_its_gpus_are_enough_for(changes, slots):
             "nccl_benchmark_gpus_per_rank x nccl_benchmark_threads_per_rank: 16 is not allowed; allowed: 1 to 8",
         ),
         ({"slots": 0}, "mpijob_slots: 0 is not allowed; allowed: 1 or more"),
+        (
+            {"slots": None, "benchmark": {"ranks_per_node": 5, "gpus_per_rank": 2}},
+            "nccl_benchmark_ranks_per_node: 5 is not allowed; allowed: 1 to 4: mpijob_gpus is 8, .* is 2",
+        ),
+        (
+            {"slots": 8, "benchmark": {"ranks_per_node": 4}},
+            "nccl_benchmark_ranks_per_node: 4 is not allowed; allowed: 8, which is mpijob_slots, or either of the two",
+        ),
+        (
+            {"gpus": 0, "slots": 2, "benchmark": {"ranks_per_node": 4}},
+            "nccl_benchmark_ranks_per_node: 4 is not allowed; allowed: 2, which is mpijob_slots, or either of the two",
+        ),
         # The CPU program uses none.
         ({"gpus": 0, "benchmark": {"gpus_per_rank": 8}}, "nccl_benchmark_gpus_per_rank: 8 .* 1 with the cpu backend"),
         (
