@@ -446,6 +446,29 @@ def test_nothing_is_said_of_healthy_hosts(mesh, faults):
     assert all(facts["environment"].values()) and abs(callback["offset"]) <= callback["seconds"] / 2
 
 
+def test_rdma_devices_are_those_that_the_ranks_of_each_host_have(mesh):
+    """No node has one, so that whichever is asked for is missing. g2 has its own, as gpufabric_node_env makes it."""
+    config = "RUN/sshd/sshd_config"
+    own = "NCCL_IB_HCA=mlx5_2"
+    make, mend = (f"sed -i 's/^SetEnv {words}/' {config}; {AGAIN}" for words in (f"/SetEnv {own} ", f"{own} /SetEnv "))
+    change = Fault("", "", "g2", make, mend)
+    calls = [{}, {"env": {"NCCL_IB_HCA": "^mlx5_8"}}, {"env": {"NCCL_IB_HCA": None}}]
+    with made(mesh, [change]):
+        results = mesh.nodes.modules(
+            [mesh.call(level="full", hosts=mesh.hosts[:2], **call) for call in calls],
+            environment={"NCCL_IB_HCA": "mlx5_1"},
+        )
+    told = [[(one["id"], one["host"], one["cause"]) for one in result["problems"]] for result in results]
+    assert [[(identity, host) for identity, host, _cause in found] for found in told] == [
+        [("rdma-device-missing", "g1"), ("rdma-device-missing", "g2")],
+        [("rdma-device-missing", "g1"), ("rdma-device-missing", "g2")],
+        [("rdma-device-missing", "g2")],
+    ]
+    devices = [["mlx5_1", "mlx5_2"], ["^mlx5_8", "^mlx5_8"], ["mlx5_2"]]
+    for found, wanted in zip(told, devices):
+        assert all(device in cause for (_identity, _host, cause), device in zip(found, wanted)), told
+
+
 def rewritten(path: str, write: str) -> Fault:
     """A change of a file of the launcher. It is podman's file, which can be written but not replaced."""
     return Fault("", "", "g1", f"cp {path} /tmp/kept; {write} {path}", f"cat /tmp/kept > {path}; rm /tmp/kept")

@@ -141,6 +141,7 @@ def test_a_look_from_another_launcher_for_another_program_without_a_host_that_fa
         "preflight_launcher": "g2",
         "preflight_program": "/opt/some_perf",
         "preflight_expect": {"gpus": 1},
+        "nccl_benchmark_env": {"NCCL_IB_HCA": "=mlx5_9"},
         "preflight_timeout": 2,
         "preflight_fail": False,
     }
@@ -158,7 +159,8 @@ def test_a_look_from_another_launcher_for_another_program_without_a_host_that_fa
     assert {record["host"] for record in played.records if record["action"] == PREFLIGHT} == {"g2"}
     result = played.result("g2", PREFLIGHT)
     found = {(problem["id"], problem["host"]) for problem in result["problems"]}
-    assert found == {("program-missing", "g3"), *(("gpus-missing", node) for node in HOSTS)}
+    everywhere = {(cause, node) for cause in ("gpus-missing", "rdma-device-missing") for node in HOSTS}
+    assert found == {("program-missing", "g3"), *everywhere} and "=mlx5_9" in played.output
     assert "/opt/some_perf" in played.output
     facts: dict[str, t.Any] = {}
     for record in played.records:

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 #: Stands for the control network among the names of data interfaces; it is longer than a name of one can be.
 CONTROL = "the control network"
 
+#: By which the user chooses NCCL's RDMA ports, and their addresses by index.
+RDMA_VARIABLES = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")
+
 #: More than fits into one packet of any network, so that one that loses large packets is found.
 _BULK = 256 * 1024
 
@@ -74,6 +77,8 @@ def look_closer(parameters: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # Open MPI's session directory is there; tempfile would look for another place where it is full.
         "disks": [_disk(path) for path in sorted({parameters["run_dir"], os.environ.get("TMPDIR", "/tmp")})],
         "rdma": _rdma(),
+        # The ranks here are started in such a session, too.
+        "rdma_env": {name: os.environ.get(name, "") for name in RDMA_VARIABLES},
     }
 
 
