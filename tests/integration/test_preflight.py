@@ -74,7 +74,11 @@ LIBRARY = "$(readlink -f /usr/lib/*/libopen-rte.so.40)"
 #: Shell: the file of a library of Open MPI gets the name that another version's has.
 OLD_LIBRARY = f"cd $(dirname {LIBRARY}); mv libopen-rte.so.40.30.2 libopen-rte.so.40.20.5; ln -sf libopen-rte.so.40.20.5 libopen-rte.so.40"
 NEW_LIBRARY = f"cd $(dirname {LIBRARY}); mv libopen-rte.so.40.20.5 libopen-rte.so.40.30.2; ln -sf libopen-rte.so.40.30.2 libopen-rte.so.40"
-RENAME = "ip link set FROM down; ip link set FROM name TO; ip link set TO up"
+#: Shell: it takes a moment until the other end of a link knows that it is up.
+RENAME = (
+    "ip link set FROM down; ip link set FROM name TO; ip link set TO up;"
+    " until grep -q up /sys/class/net/TO/operstate; do sleep 0.1; done"
+)
 
 #: On the way to a node. All of one list are made at once, on nodes that are different.
 WAY: list[Fault] = [
