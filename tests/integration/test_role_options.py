@@ -242,7 +242,7 @@ def test_a_search_with_settings_of_its_own(trio, tmp_path):
     variables = {
         "gpufabric_hosts": HOSTS,
         "gpufabric_run_dir": RUN_DIR,
-        "gpufabric_environment": {"TEST_OPTION": "went along", "OTHER": "did not"},
+        "gpufabric_environment": {"TEST_OPTION": "went along", "OTHER": "too"},
         "gpufabric_forward_env": ["NCCL_*", "TEST_*"],
         "key_exchange_port": PORT,
         "key_exchange_connect_timeout": 7,
@@ -278,7 +278,7 @@ def test_a_search_with_settings_of_its_own(trio, tmp_path):
     assert (arguments["silence_timeout"], arguments["output_limit"]) == (88, "900M")
     for node in HOSTS:
         seen = json.loads(trio.shell(node, "cat /tmp/seen; rm /tmp/seen").stdout)
-        wanted = {"NCCL_ALGO": "Ring", "TEST_OPTION": "went along", "OMPI_MCA_btl_tcp_links": "2"}
+        wanted = {"NCCL_ALGO": "Ring", "TEST_OPTION": "went along", "OTHER": "too", "OMPI_MCA_btl_tcp_links": "2"}
         assert {name: seen.get(name) for name in wanted} == wanted
         trio.shell(node, f"test ! -e {RUN_DIR}")
 
