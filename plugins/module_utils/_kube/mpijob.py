@@ -294,7 +294,7 @@ def _launcher_container(backend: str, settings: Object, launch: Launch) -> dict[
         "GPUFABRIC_SSH_PORT": _ssh_port(settings) or "",
         "GPUFABRIC_SSH_WAIT_SECONDS": settings["dns_timeout"],
         "GPUFABRIC_PINNED": str(_own_sshd(settings)).lower(),
-        "GPUFABRIC_FORWARD_ENV": " ".join([*benchmark["forward_env"], *_forwarded(settings["env"]), *benchmark["env"]]),
+        "GPUFABRIC_FORWARD_ENV": " ".join([*benchmark["forward_env"], *_forwarded(settings["env"], benchmark["env"])]),
         # The networks of nodes have names of their own, which the launcher cannot know.
         "GPUFABRIC_FIND_CONTROL": str(not settings["host_network"]).lower(),
         "GPUFABRIC_MPI_PREFIX": settings["mpi_prefix"] or "",
@@ -313,9 +313,10 @@ def _launcher_container(backend: str, settings: Object, launch: Launch) -> dict[
     return container
 
 
-def _forwarded(env: t.Iterable[str]) -> list[str]:
-    """The variables of the pods that the ranks of all workers get from the launcher. Open MPI hands on its own by itself."""
-    return [name for name in env if not re.match(r"(?:OMPI|PRTE|PMIX|PMI)_", name)]
+def _forwarded(env: Object, of_benchmark: Object) -> list[str]:
+    """The variables that the ranks of all workers get from the launcher. Of the pods' Open MPI hands on its own by itself."""
+    of_pods = {name: value for name, value in env.items() if not re.match(r"(?:OMPI|PRTE|PMIX|PMI)_", name)}
+    return [name for name, value in {**of_pods, **of_benchmark}.items() if value is not None]
 
 
 def _worker_container(settings: Object) -> dict[str, t.Any]:

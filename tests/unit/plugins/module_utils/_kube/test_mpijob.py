@@ -178,6 +178,15 @@ def test_pods_look_for_their_control_network_and_their_address():
     assert environment("Worker")["GPUFABRIC_POD_IP"] == {"fieldRef": {"fieldPath": "status.podIP"}}
 
 
+def test_a_variable_without_a_value_is_not_set():
+    changes = {"env": {"A": "1", "B": None, "C": "1"}, "benchmark": {"env": {"C": None, "NCCL_ALGO": None, "D": 0}}}
+    for role in ("Launcher", "Worker"):
+        found = environment(role, **changes)
+        assert (found["A"], found["D"]) == ("1", "0") and not {"B", "C", "NCCL_ALGO"} & set(found)
+    forwarded = environment("Launcher", **changes)["GPUFABRIC_FORWARD_ENV"].split()
+    assert {"A", "D"} <= set(forwarded) and not {"B", "C", "NCCL_ALGO"} & set(forwarded)
+
+
 def test_names_of_volumes_and_maps_are_not_the_operators():
     objects = plan()["objects"]
     assert objects[0]["metadata"]["name"] not in ("gpufabric-n-config", "gpufabric-n-ssh")
