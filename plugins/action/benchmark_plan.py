@@ -38,4 +38,4 @@ class ActionModule(PlanAction):
         option, spec = "gpufabric_node_env", {"type": "dict", "default": {}}
         every = self._task_vars.get("hostvars", {})
         own = [read_value(option, spec, every[host].get(option)) for host in hosts if host in every]
-        return {name for values in (variables[option], *own) for name in values}
+        return {name for values in (variables[option], *own) for name, value in values.items() if value is not None}
