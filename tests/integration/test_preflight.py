@@ -468,6 +468,13 @@ def test_rdma_devices_are_those_that_the_ranks_of_each_host_have(mesh):
         [("rdma-device-missing", "g1"), ("rdma-device-missing", "g2")],
         [("rdma-device-missing", "g2")],
     ]
+    role = {"hosts": "workers", "gather_facts": False, "roles": ["gpufabric.nccl.preflight"]}
+    peers = [{**mesh.sshds[name], "name": name} for name in ("g1", "g2")]
+    variables = {"preflight_env": "NCCL_IB_HCA=mlx5_4", "preflight_level": "full", "preflight_fail": False}
+    played = mesh.nodes.playbook([role], gpufabric_peers=peers, **variables)
+    assert played.returncode == 0, played.output
+    result = played.result("g1", "gpufabric.nccl.mpi_preflight")
+    assert {one["host"] for one in result["problems"]} == {"g1", "g2"} and "names: mlx5_4" in played.output
     devices = [["mlx5_1", "mlx5_2"], ["^mlx5_8", "^mlx5_8"], ["mlx5_2"]]
     for found, wanted in zip(told, devices):
         assert all(device in cause for (_identity, _host, cause), device in zip(found, wanted)), told
