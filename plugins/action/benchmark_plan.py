@@ -12,6 +12,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     plan_benchmark,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import points_table, with_sweep
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
 
 
@@ -26,8 +27,15 @@ class ActionModule(PlanAction):
 
     def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """The plan. Raises GpufabricError."""
-        settings = with_sweep(without_prefix(variables, "nccl_benchmark_"))
         nodes, peers = arguments["nodes"], arguments["peers"]
+        settings = with_sweep(without_prefix(variables, "nccl_benchmark_"), self._node_env(nodes, variables))
         check_free(arguments["refusals"])
         plan = check_nodes(nodes, settings) if peers is None else plan_benchmark(nodes, peers, settings)
         return {**plan, "settings": settings, "points_table": points_table(settings["sweep_points"])}
+
+    def _node_env(self, hosts: t.Iterable[str], variables: t.Mapping[str, t.Any]) -> set[str]:
+        """The names of the variables that some host sets for its own ranks. Raises OptionError."""
+        option, spec = "gpufabric_node_env", {"type": "dict", "default": {}}
+        every = self._task_vars.get("hostvars", {})
+        own = [read_value(option, spec, every[host].get(option)) for host in hosts if host in every]
+        return {name for values in (variables[option], *own) for name, value in values.items() if value is not None}

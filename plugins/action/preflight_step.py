@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_by_host
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import summary
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import problems_twice
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction
@@ -31,7 +32,7 @@ class ActionModule(VariablesAction):
     }
 
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        """What the step returns."""
+        """What the step returns. Raises OptionError."""
         self.require_role()
         return {"plan": self._plan, "logs": _logs, "result": _result, "diagnosis": _diagnosis}[arguments["step"]](
             arguments
@@ -40,7 +41,11 @@ class ActionModule(VariablesAction):
     def _plan(self, arguments: Arguments) -> dict[str, t.Any]:
         variables = self._task_vars["hostvars"]
         places = {place["name"]: place for place in summary.ssh_endpoints(arguments["hosts"], variables)}
-        return {"targets": summary.preflight_hosts(arguments["peers"], variables), "twice": problems_twice(places)}
+        return {
+            "targets": summary.preflight_hosts(arguments["peers"], variables),
+            "twice": problems_twice(places),
+            "env": read_value("preflight_env", {"type": "dict", "default": {}}, self.value_of("preflight_env")),
+        }
 
 
 def _logs(arguments: Arguments) -> dict[str, t.Any]:

@@ -107,6 +107,12 @@ node:
           type: list
           elements: str
           sample: [NVIDIA H100 80GB HBM3]
+        unusable:
+          description: If RV(node.gpus.count) is 0, the GPUs that are on the PCI bus, by address, vendor and device; no driver offers them.
+          type: list
+          elements: str
+          sample: [0000:1b:00.0 10de:2330]
+          version_added: 0.2.0
     mpi:
       description: The MPI of the mpirun; V(null) if there is no mpirun.
       type: dict

@@ -71,6 +71,14 @@ options:
     type: list
     elements: str
     default: [LD_LIBRARY_PATH, NCCL_*, OMPI_MCA_*, PRTE_MCA_*, PMIX_MCA_*]
+  env:
+    description:
+      - Environment variables that all ranks are to get from mpirun, whatever their hosts set; V(null) for one that the launcher's environment
+        is not to hand on.
+      - With O(level=full), the RDMA ports that are checked are those that E(NCCL_IB_HCA) selects for the ranks of the host, and
+        E(NCCL_IB_GID_INDEX) is to be an address of theirs. Without these in O(env), they are what the host's sshd sets, else the launcher's.
+    type: dict
+    default: {}
   timeout:
     description: How long a connection may take, in seconds.
     type: float
@@ -205,9 +213,8 @@ seconds:
 
 import time
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import QuietModule, run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks import Expected
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.planning import choose_peers, plan, read_config
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.sessions import judge
@@ -234,7 +241,7 @@ def run(params: dict, check_mode: bool) -> dict:
 def main() -> None:
     """Run the module."""
     defaults = Expected()
-    module = AnsibleModule(
+    module = QuietModule(
         argument_spec={
             **RUN_ARGUMENT_SPEC,
             "hosts": {
@@ -253,6 +260,7 @@ def main() -> None:
             "control_interface": {"type": "str"},
             "data_interface": {"type": "str"},
             "environment": {"type": "list", "elements": "str", "default": list(FORWARDED_ENVIRONMENT)},
+            "env": {"type": "dict", "default": {}},
             "timeout": {"type": "float", "default": 5},
             "expect": {
                 "type": "dict",

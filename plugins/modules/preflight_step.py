@@ -91,6 +91,11 @@ twice:
   returned: with O(step=plan)
   type: dict
   sample: {gpu-3: [{id: host-twice, severity: error, host: gpu-3}]}
+env:
+  description: The role's variable C(preflight_env), for M(gpufabric.nccl.mpi_preflight).
+  returned: with O(step=plan)
+  type: dict
+  sample: {NCCL_IB_HCA: ^mlx5_8}
 refusing:
   description: The hosts whose logs may have the reason.
   returned: with O(step=logs)

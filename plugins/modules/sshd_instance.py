@@ -81,7 +81,7 @@ options:
   environment:
     description:
       - Environment variables of each session and of the programs in it, such as those that differ from node to node.
-        They override those that a client sends.
+        They override those that a client sends. V(null) is for one that is not set.
     type: dict
     default: {}
     version_added: 0.2.0
@@ -241,7 +241,10 @@ def settings_of(params: dict, account: Account) -> SshdSettings:
         accept_env=tuple(params["accept_env"]),
         host_key_types=tuple(params["host_key_types"]),
         use_pam=default_use_pam(account.name) if params["use_pam"] is None else params["use_pam"],
-        environment={**{name: str(value) for name, value in params["environment"].items()}, **account.environment},
+        environment={
+            **{name: str(value) for name, value in params["environment"].items() if value is not None},
+            **account.environment,
+        },
         max_startups=params["max_startups"],
         extra_options={name: str(value) for name, value in params["extra_options"].items()},
     )

@@ -47,6 +47,45 @@ def machines(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
     return make_nodes(3)
 
 
+#: Shell: the PCI bus of a node has one device, a data centre GPU. A device is a folder of such files.
+GPU_ON_THE_BUS = (
+    "mount -t tmpfs bus /sys/bus/pci/devices; cd /sys/bus/pci/devices; mkdir 0000:1b:00.0; cd 0000:1b:00.0;"
+    " echo 0x10de > vendor; echo 0x030200 > class; echo 0x2330 > device"
+)
+
+
+def test_a_machine_with_gpus_and_no_driver(machines, faults, tmp_path):
+    """No node has GPUs that can be used, and the CPU program is not to take their place without a word."""
+
+    def in_node(command: str) -> None:
+        argv = [
+            "podman",
+            "exec",
+            "--privileged",
+            "--user",
+            "root",
+            f"gpufabric-{machines.run_id}-g2",
+            "bash",
+            "-ec",
+            command,
+        ]
+        subprocess.run(argv, check=True, timeout=120)
+
+    in_node(GPU_ON_THE_BUS)
+    try:
+        played = machines.benchmark(tmp_path)
+        search = machines.playbook("gpufabric.nccl.isolate", report_dir=str(tmp_path / "isolate"))
+        asked_for = machines.benchmark(tmp_path, nccl_benchmark_backend="cpu")
+    finally:
+        in_node("umount /sys/bus/pci/devices")
+    for told_by, stopped in (("the role nccl_benchmark", played), ("the role isolate", search)):
+        assert stopped.returncode == 2 and "0000:1b:00.0 10de:2330" in stopped.output
+        fault, stand_in = "GPUs whose driver is not loaded", "a directory in the place of the PCI bus in /sys"
+        faults.fault(fault, problems_of(stopped), "gpu-driver", "g2", told_by, stand_in=stand_in)
+    assert "gpufabric.nccl.sshd_instance" not in played.output
+    assert asked_for.returncode == 0, asked_for.output
+
+
 def test_machines_with_one_host_name(machines, faults, tmp_path):
     one, two = list(machines.names)[:2]
     names = {node: machines.shell(node, "hostname").stdout.strip() for node in (one, two)}

@@ -51,7 +51,9 @@ def test_gpus_are_the_ones_that_nvidia_smi_lists(nodes):
     program = "command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name --format=csv,noheader"
     names = nodes.shell("g1", program, check=False).stdout.splitlines()
     gpus = nodes.module("mpi_node_info", {})["node"]["gpus"]
+    unusable = gpus.pop("unusable")
     assert gpus == {"vendor": "nvidia" if names else "none", "count": len(names), "names": sorted(set(names))}
+    assert not (names and unusable)
 
 
 def test_gpus_of_a_node_that_lists_some(breakable):
@@ -64,7 +66,7 @@ def test_gpus_of_a_node_that_lists_some(breakable):
         gpus = breakable.module("mpi_node_info", {})["node"]["gpus"]
     finally:
         breakable.shell("g1", f"rm {path}")
-    assert gpus == {"vendor": "nvidia", "count": 3, "names": ["GPU A", "GPU B"]}
+    assert gpus == {"vendor": "nvidia", "count": 3, "names": ["GPU A", "GPU B"], "unusable": []}
 
 
 def test_bad_input_is_one_line(nodes):

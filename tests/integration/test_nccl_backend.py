@@ -38,7 +38,7 @@ done
 PROGRAM = """\
 #!/bin/bash
 name=${0##*/}
-echo "$name $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_LOCAL_RANK ${CUDA_VISIBLE_DEVICES:--} ${FI_PROVIDER:--} $0 $*" >>/tmp/calls
+echo "$name $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_LOCAL_RANK ${CUDA_VISIBLE_DEVICES:--} ${FI_PROVIDER:--} ${OFI_NCCL_PROTOCOL:--} $0 $*" >>/tmp/calls
 exec /usr/bin/python3 /opt/cpu_perf.py "${name%_perf}" "$@"
 """
 
@@ -46,7 +46,7 @@ exec /usr/bin/python3 /opt/cpu_perf.py "${name%_perf}" "$@"
 WITH_TWO_GPUS = """\
 #!/bin/bash
 name=${0##*/}
-echo "$name $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_LOCAL_RANK ${CUDA_VISIBLE_DEVICES:--} ${FI_PROVIDER:--} $0 $*" >>/tmp/calls
+echo "$name $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_LOCAL_RANK ${CUDA_VISIBLE_DEVICES:--} ${FI_PROVIDER:--} ${OFI_NCCL_PROTOCOL:--} $0 $*" >>/tmp/calls
 /usr/bin/python3 /opt/cpu_perf.py "${name%_perf_mpi}" "${@/#2/1}" | awk '
   /nThread 1 nGpus 1/ { sub("nGpus 1", "nGpus 2") }
   /^# +Rank/ { rank = $3; $3 = 2 * rank; print; $3 = 2 * rank + 1 }
@@ -63,6 +63,7 @@ class Call(t.NamedTuple):
     local_rank: int
     devices: str
     provider: str
+    protocol: str
     path: str
     arguments: list[str]
 
@@ -84,9 +85,7 @@ class Machines:
         for node in self.nodes.names:
             lines = self.nodes.shell(node, f"cat {CALLS}", check=False).stdout.splitlines()
             rows = [line.split() for line in lines]
-            found[node] = sorted(
-                Call(row[0], int(row[1]), int(row[2]), row[3], row[4], row[5], row[6:]) for row in rows
-            )
+            found[node] = sorted(Call(row[0], int(row[1]), int(row[2]), *row[3:7], row[7:]) for row in rows)
         return found
 
     def benchmark(self, report_dir: pathlib.Path, **variables: t.Any) -> Played:
@@ -126,7 +125,8 @@ def test_programs_over_all_gpus(machines, tmp_path):
         "nccl_benchmark_collectives": COLLECTIVES,
         "nccl_benchmark_env": {"CUDA_VISIBLE_DEVICES": "0,1"},
         "nccl_benchmark_iterations": 4,
-        "nccl_benchmark_extra_args": ["-z", "1"],
+        "nccl_benchmark_extra_args": ["-z 1"],
+        "gpufabric_environment": {"OFI_NCCL_PROTOCOL": "RDMA", "OMPI_MCA_btl_base_verbose": "0"},
         "preflight_level": "full",
     }
     played = machines.benchmark(tmp_path, **variables)
@@ -140,8 +140,8 @@ def test_programs_over_all_gpus(machines, tmp_path):
             own = [call for call in calls[node] if call.program == f"{collective}_perf"]
             # By its local rank, a program of nccl-tests takes a GPU.
             assert [call.local_rank for call in own] == list(range(count)), own
-            paths = {(call.path, call.devices, *call.arguments) for call in own}
-            assert paths == {(f"{BUILD}/{collective}_perf", "0,1", *arguments)}
+            paths = {(call.path, call.devices, call.protocol, *call.arguments) for call in own}
+            assert paths == {(f"{BUILD}/{collective}_perf", "0,1", "RDMA", *arguments)}
     ranks = sorted(call.rank for own in calls.values() for call in own)
     assert ranks == sorted([*range(4)] * len(COLLECTIVES))
 

@@ -97,7 +97,11 @@ def test_names_that_differ_values_and_leftovers(pair, request, tmp_path, version
     played = pair.benchmark(
         tmp_path,
         gpufabric_environment={**LEFT, **VALUES},
-        gpufabric_node_env={"NCCL_IB_HCA": "{{ inventory_hostname }}_0", "NCCL_TEST_OF_NODE": "two 'words'; # $x"},
+        gpufabric_node_env={
+            "NCCL_IB_HCA": "{{ inventory_hostname }}_0",
+            "NCCL_TEST_OF_NODE": "two 'words'; # $x",
+            "NCCL_TEST_UNSET": None,
+        },
         nccl_benchmark_env={"PYTHONPATH": "/tmp/spy"},
         nccl_benchmark_forward_env=["PATH", "LD_LIBRARY_PATH", "NCCL_*", "TEST_*"],
         nccl_benchmark_mca={"routed": "direct", "orte_abort_timeout": "60", "plm_rsh_num_concurrent": "4"},
@@ -124,7 +128,7 @@ def test_names_that_differ_values_and_leftovers(pair, request, tmp_path, version
         found = environments[node]
         assert {key: found.get(key) for key in VALUES} == VALUES
         assert (found["NCCL_SOCKET_IFNAME"], found["NCCL_IB_HCA"]) == (f"={name}", f"{node}_0")
-        assert found["NCCL_TEST_OF_NODE"] == "two 'words'; # $x"
+        assert found["NCCL_TEST_OF_NODE"] == "two 'words'; # $x" and "NCCL_TEST_UNSET" not in found
         assert "OMPI_MCA_btl_tcp_if_exclude" not in found
         # mpirun hands on what it was given as --mca.
         parameters = {"pml": "ob1", "btl": "self,tcp", "coll_ucc_enable": "0", "coll_hcoll_enable": "0"}

@@ -74,7 +74,11 @@ LIBRARY = "$(readlink -f /usr/lib/*/libopen-rte.so.40)"
 #: Shell: the file of a library of Open MPI gets the name that another version's has.
 OLD_LIBRARY = f"cd $(dirname {LIBRARY}); mv libopen-rte.so.40.30.2 libopen-rte.so.40.20.5; ln -sf libopen-rte.so.40.20.5 libopen-rte.so.40"
 NEW_LIBRARY = f"cd $(dirname {LIBRARY}); mv libopen-rte.so.40.20.5 libopen-rte.so.40.30.2; ln -sf libopen-rte.so.40.30.2 libopen-rte.so.40"
-RENAME = "ip link set FROM down; ip link set FROM name TO; ip link set TO up"
+#: Shell: it takes a moment until the other end of a link knows that it is up.
+RENAME = (
+    "ip link set FROM down; ip link set FROM name TO; ip link set TO up;"
+    " until grep -q up /sys/class/net/TO/operstate; do sleep 0.1; done"
+)
 
 #: On the way to a node. All of one list are made at once, on nodes that are different.
 WAY: list[Fault] = [
@@ -444,6 +448,36 @@ def test_nothing_is_said_of_healthy_hosts(mesh, faults):
     assert facts["hostname"] == "g2" and facts["callback"]["source"] == mesh.nodes.addresses["g2"]
     callback = facts["callback"]
     assert all(facts["environment"].values()) and abs(callback["offset"]) <= callback["seconds"] / 2
+
+
+def test_rdma_devices_are_those_that_the_ranks_of_each_host_have(mesh):
+    """No node has one, so that whichever is asked for is missing. g2 has its own, as gpufabric_node_env makes it."""
+    config = "RUN/sshd/sshd_config"
+    own = "NCCL_IB_HCA=mlx5_2"
+    make, mend = (f"sed -i 's/^SetEnv {words}/' {config}; {AGAIN}" for words in (f"/SetEnv {own} ", f"{own} /SetEnv "))
+    change = Fault("", "", "g2", make, mend)
+    calls = [{}, {"env": {"NCCL_IB_HCA": "^mlx5_8"}}, {"env": {"NCCL_IB_HCA": None}}]
+    with made(mesh, [change]):
+        results = mesh.nodes.modules(
+            [mesh.call(level="full", hosts=mesh.hosts[:2], **call) for call in calls],
+            environment={"NCCL_IB_HCA": "mlx5_1"},
+        )
+    told = [[(one["id"], one["host"], one["cause"]) for one in result["problems"]] for result in results]
+    assert [[(identity, host) for identity, host, _cause in found] for found in told] == [
+        [("rdma-device-missing", "g1"), ("rdma-device-missing", "g2")],
+        [("rdma-device-missing", "g1"), ("rdma-device-missing", "g2")],
+        [("rdma-device-missing", "g2")],
+    ]
+    role = {"hosts": "workers", "gather_facts": False, "roles": ["gpufabric.nccl.preflight"]}
+    peers = [{**mesh.sshds[name], "name": name} for name in ("g1", "g2")]
+    variables = {"preflight_env": "NCCL_IB_HCA=mlx5_4", "preflight_level": "full", "preflight_fail": False}
+    played = mesh.nodes.playbook([role], gpufabric_peers=peers, **variables)
+    assert played.returncode == 0, played.output
+    result = played.result("g1", "gpufabric.nccl.mpi_preflight")
+    assert {one["host"] for one in result["problems"]} == {"g1", "g2"} and "names: mlx5_4" in played.output
+    devices = [["mlx5_1", "mlx5_2"], ["^mlx5_8", "^mlx5_8"], ["mlx5_2"]]
+    for found, wanted in zip(told, devices):
+        assert all(device in cause for (_identity, _host, cause), device in zip(found, wanted)), told
 
 
 def rewritten(path: str, write: str) -> Fault:

@@ -141,6 +141,7 @@ def test_a_look_from_another_launcher_for_another_program_without_a_host_that_fa
         "preflight_launcher": "g2",
         "preflight_program": "/opt/some_perf",
         "preflight_expect": {"gpus": 1},
+        "nccl_benchmark_env": {"NCCL_IB_HCA": "=mlx5_9"},
         "preflight_timeout": 2,
         "preflight_fail": False,
     }
@@ -158,7 +159,8 @@ def test_a_look_from_another_launcher_for_another_program_without_a_host_that_fa
     assert {record["host"] for record in played.records if record["action"] == PREFLIGHT} == {"g2"}
     result = played.result("g2", PREFLIGHT)
     found = {(problem["id"], problem["host"]) for problem in result["problems"]}
-    assert found == {("program-missing", "g3"), *(("gpus-missing", node) for node in HOSTS)}
+    everywhere = {(cause, node) for cause in ("gpus-missing", "rdma-device-missing") for node in HOSTS}
+    assert found == {("program-missing", "g3"), *everywhere} and "=mlx5_9" in played.output
     assert "/opt/some_perf" in played.output
     facts: dict[str, t.Any] = {}
     for record in played.records:
@@ -266,7 +268,7 @@ def test_a_search_with_settings_of_its_own(trio, tmp_path):
     variables = {
         "gpufabric_hosts": HOSTS,
         "gpufabric_run_dir": RUN_DIR,
-        "gpufabric_environment": {"TEST_OPTION": "went along", "OTHER": "did not"},
+        "gpufabric_environment": {"TEST_OPTION": "went along", "OTHER": "too"},
         "gpufabric_forward_env": ["NCCL_*", "TEST_*"],
         "key_exchange_port": PORT,
         "key_exchange_connect_timeout": 7,
@@ -302,7 +304,7 @@ def test_a_search_with_settings_of_its_own(trio, tmp_path):
     assert (arguments["silence_timeout"], arguments["output_limit"]) == (88, "900M")
     for node in HOSTS:
         seen = json.loads(trio.shell(node, "cat /tmp/seen; rm /tmp/seen").stdout)
-        wanted = {"NCCL_ALGO": "Ring", "TEST_OPTION": "went along", "OMPI_MCA_btl_tcp_links": "2"}
+        wanted = {"NCCL_ALGO": "Ring", "TEST_OPTION": "went along", "OTHER": "too", "OMPI_MCA_btl_tcp_links": "2"}
         assert {name: seen.get(name) for name in wanted} == wanted
         trio.shell(node, f"test ! -e {RUN_DIR}")
 

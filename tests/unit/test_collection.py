@@ -119,7 +119,7 @@ def test_values_of_variables_are_not_in_the_log_of_the_node():
         if takes_variables(documentation.get("options", {})) and re.search(r"^    module = ", text, re.M):
             found.add(path.stem)
             assert "module = QuietModule(" in text, path.stem
-    assert found == {"mpi_run", "sshd_instance"}
+    assert found == {"mpi_preflight", "mpi_run", "sshd_instance"}
 
 
 def test_collections_for_development_are_the_dependencies():

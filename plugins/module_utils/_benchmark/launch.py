@@ -129,7 +129,7 @@ def plan_launch(params: dict[str, t.Any], run_dir: RunDir) -> Launch:
         mca={name: str(value) for name, value in params["mca"].items()},
         version=mpi["version"],
         vendor=mpi["vendor"],
-        node_env={name: str(value) for name, value in params["node_env"].items()},
+        node_env={name: str(value) for name, value in params["node_env"].items() if value is not None},
         files=read_parameter_files(mpi, os.environ.get("HOME", "/")),
     )
 

@@ -12,6 +12,7 @@ import collections
 import ipaddress
 import posixpath
 import re
+import shlex
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
@@ -71,7 +72,7 @@ _NODE = {
     "hostname": HOST_NAME,
     "interfaces": [{"name": INTERFACE, "addresses": [ADDRESS_WITH_PREFIX]}],
     "data": Maybe({"interface": INTERFACE}),
-    "gpus": {"count": NUMBER, "names": [PLAIN]},
+    "gpus": {"count": NUMBER, "names": [PLAIN], "unusable": [PLAIN]},
     "mpi": Maybe({"mpirun": PATH, "prefix": PATH, "implementation": PLAIN, "version": PLAIN}),
     "benchmarks": Maybe(
         {"directory": PATH, "programs": [text(r"[A-Za-z0-9_.+-]{1,255}", "a name of letters, digits and _.+-")]}
@@ -123,6 +124,9 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
     if unknown or not settings["collectives"]:
         raise OptionError("nccl_benchmark_collectives", unknown, f"one or more of {', '.join(COLLECTIVES)}")
     smallest, largest = (parse_size(f"nccl_benchmark_{name}", settings[name]) for name in ("min_bytes", "max_bytes"))
+    # Times any factor, 0 stays 0.
+    if smallest < 1:
+        raise OptionError("nccl_benchmark_min_bytes", settings["min_bytes"], "1 or more")
     if smallest > largest:
         raise OptionError(
             "nccl_benchmark_min_bytes", settings["min_bytes"], f"at most {settings['max_bytes']}, the largest size"
@@ -130,8 +134,8 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
     for name, least in _LEAST.items():
         if settings.get(name) is not None and int(settings[name]) < least:
             raise OptionError(f"nccl_benchmark_{name}", settings[name], f"{least} or more")
-    for word in settings["extra_args"]:
-        own = _OWN_OPTION.match(str(word))
+    for word in _further_arguments(settings):
+        own = _OWN_OPTION.match(word)
         if own:
             variable = _OWN_VARIABLES[own["short"] or own["long"]]
             raise OptionError(
@@ -159,26 +163,43 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
         "-o": settings.get("operation"),
     }
     words = [str(item) for pair in options.items() if pair[1] is not None for item in pair]
-    return [*words, *(str(item) for item in settings["extra_args"])]
+    return [*words, *_further_arguments(settings)]
+
+
+def _further_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
+    """The words of ``extra_args``: with -e an option and its value are one text. Raises OptionError."""
+    words = []
+    for item in settings["extra_args"]:
+        try:
+            words += shlex.split(str(item))
+        except ValueError as error:
+            raise OptionError("nccl_benchmark_extra_args", item, f"words as in a shell ({error})") from None
+    return words
 
 
 def choose_backend(wanted: str, nodes: t.Mapping[str, NodeInfo], collectives: t.Sequence[str]) -> tuple[str, str]:
     """The backend, ``nccl`` or ``cpu``, and the reason for it in words.
 
-    ``nodes``: what mpi_node_info found, by host. ``auto`` is ``cpu`` only where no node has a GPU: one that has lost its
-    GPUs is what is looked for. Raises ProblemError, which names the hosts that lack GPUs or programs.
+    ``nodes``: what mpi_node_info found, by host. ``auto`` is ``cpu`` only where no node has a GPU, not even one without a
+    driver: one that has lost its GPUs is what is looked for. Raises ProblemError, which names the hosts that lack GPUs or
+    programs.
     """
     if wanted == "cpu":
         return "cpu", "as nccl_benchmark_backend says"
     without_gpu = [host for host, node in nodes.items() if node["gpus"]["count"] == 0]
+    unusable = {host: ", ".join(nodes[host]["gpus"]["unusable"]) for host in without_gpu}
+    without_driver = [problem("gpu-driver", host, found) for host, found in unusable.items() if found]
     if wanted == "auto" and len(without_gpu) == len(nodes):
+        if without_driver:
+            raise ProblemError(*without_driver)
         return "cpu", "no GPU on any worker"
     without_program = {
         host: missing for host in nodes if (missing := _missing_programs(nodes[host], nodes, collectives))
     }
     if without_gpu or without_program:
         raise ProblemError(
-            *(problem("gpus-missing", host, count=0) for host in without_gpu),
+            *without_driver,
+            *(problem("gpus-missing", host, count=0) for host in without_gpu if not unusable[host]),
             *(problem("benchmark-missing", host, programs=", ".join(names)) for host, names in without_program.items()),
         )
     return "nccl", "as nccl_benchmark_backend says" if wanted == "nccl" else "GPUs and nccl-tests are on all workers"
@@ -583,29 +604,32 @@ def _check_python(nodes: t.Mapping[str, NodeInfo]) -> None:
 
 
 def _slots(peer: t.Mapping[str, t.Any], node: NodeInfo, backend: str, settings: t.Mapping[str, t.Any]) -> int:
-    """As many as the point with the most ranks needs."""
-    gpus, given = node["gpus"]["count"], peer.get("slots")
+    """As many as the point with the most ranks needs, else as the slots that are given and the GPUs are enough for."""
     swept = [point["ranks_per_node"] for point in settings.get("sweep_points", ()) if point["ranks_per_node"]]
     option = "nccl_benchmark_sweep.ranks_per_node" if swept else "nccl_benchmark_ranks_per_node"
     # What is given with -e is text.
     ranks = max(swept) if swept else settings["ranks_per_node"] and int(settings["ranks_per_node"])
-    if given:
-        if swept and ranks > given:
-            raise OptionError(option, ranks, f"1 to {given}, the number of slots of {peer['name']}")
-        return given
-    if backend != "nccl":
+    limits = []
+    if peer.get("slots"):
+        limits.append((peer["slots"], f"the number of slots of {peer['name']}"))
+    if backend == "nccl":
+        limits.append(_gpu_limit(peer["name"], node["gpus"]["count"], settings))
+    if not limits:
         return ranks or 1
-    each = devices_per_rank(settings)
-    most = gpus // each
-    gpus_text = (
-        f"the number of GPUs of {peer['name']}" if each == 1 else f"{peer['name']} has {gpus} GPUs, {each} a rank"
-    )
-    if not most:
-        option = "gpus_per_rank" if settings.get("gpus_per_rank") else "threads_per_rank"
-        raise OptionError(f"nccl_benchmark_{option}", settings[option], f"1 to {gpus}, {gpus_text}")
+    most, reason = min(limits, key=lambda limit: limit[0])
     if ranks and ranks > most:
-        raise OptionError(option, ranks, f"1 to {most}, {gpus_text}")
+        raise OptionError(option, ranks, f"1 to {most}, {reason}")
     return ranks or most
+
+
+def _gpu_limit(name: str, gpus: int, settings: t.Mapping[str, t.Any]) -> tuple[int, str]:
+    """How many ranks the GPUs of a host are enough for, and why. Raises OptionError where it is none."""
+    each = devices_per_rank(settings)
+    reason = f"the number of GPUs of {name}" if each == 1 else f"{name} has {gpus} GPUs, {each} a rank"
+    if each > gpus:
+        option = "gpus_per_rank" if settings.get("gpus_per_rank") else "threads_per_rank"
+        raise OptionError(f"nccl_benchmark_{option}", settings[option], f"1 to {gpus}, {reason}")
+    return gpus // each, reason
 
 
 def _point(

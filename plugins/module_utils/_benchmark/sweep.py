@@ -132,10 +132,11 @@ def sweep_points(sweep: t.Mapping[str, t.Any], option: str = "sweep") -> list[di
     return [_point(setting, repeat, repeats, varying) for setting, repeat in [*first, *later]]
 
 
-def with_sweep(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def with_sweep(settings: t.Mapping[str, t.Any], node_env: t.Collection[str] = ()) -> dict[str, t.Any]:
     """The settings of the role nccl_benchmark with the points of its ``sweep`` as ``sweep_points``, empty where there is none.
 
-    What the sweep does not list is as the role's variables say. Raises OptionError.
+    What the sweep does not list is as the role's variables say. ``node_env``: the variables that nodes set themselves, which
+    no point could leave out. Raises OptionError.
     """
     option, sweep = "nccl_benchmark_sweep", settings.get("sweep") or {}
     if not sweep:
@@ -152,6 +153,9 @@ def with_sweep(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     both = [name for name in sweep.get("env") or {} if name in settings["env"]]
     if both:
         raise OptionError("nccl_benchmark_env", both, f"variables that {option}.env does not have")
+    of_nodes = [name for name in sweep.get("env") or {} if name in node_env]
+    if of_nodes:
+        raise OptionError(f"{option}.env", of_nodes, "variables that gpufabric_node_env does not have for any worker")
     return {
         **settings,
         "collectives": list(dict.fromkeys(point["collective"] for point in points)),

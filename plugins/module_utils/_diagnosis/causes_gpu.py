@@ -33,12 +33,13 @@ ENTRIES = (
     entry(
         "gpu-driver",
         "The host has GPUs, but their driver does not answer.",
-        "Run nvidia-smi and dmesg on the host. Reload the driver (modprobe nvidia), or restart the host.",
+        "Run nvidia-smi (AMD: rocm-smi) and dmesg on the host. Load the driver (modprobe nvidia, modprobe amdgpu), or restart the"
+        " host. To run the benchmark without GPUs, set nccl_benchmark_backend: cpu.",
         signature("communicate with the NVIDIA driver"),
         signature("NVML: Driver Not Loaded"),
         signature("nvmlInit", r"nvmlInit\w*\(\) failed: Driver Not Loaded"),
         signature("No such device", r"NVRM: .*No such device"),
-        found_by="mpi_preflight",
+        found_by="mpi_preflight, nccl_benchmark, isolate",
         source="NVIDIA's driver, nvidia-smi and NVML (nvmlErrorString)",
     ),
     entry(

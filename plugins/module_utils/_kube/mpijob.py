@@ -171,16 +171,22 @@ def choose_backend(wanted: str, gpus: int) -> str:
 
 def _slots(backend: str, settings: Object) -> int:
     """The ranks of a worker, by default as many as its GPUs are enough for. Raises OptionError if they are not."""
+    slots, ranks = settings["slots"], settings["benchmark"].get("ranks_per_node")
+    if slots and ranks and slots != ranks:
+        allowed = f"{slots}, which is mpijob_slots, or either of the two alone"
+        raise OptionError("nccl_benchmark_ranks_per_node", ranks, allowed)
+    option = "mpijob_slots" if slots else "nccl_benchmark_ranks_per_node"
+    slots = slots or ranks
     if backend == "cpu":
         check_cpu_settings(settings["benchmark"])
-        return settings["slots"] or 1
+        return slots or 1
     gpus, each = settings["gpus"], devices_per_rank(settings["benchmark"])
     product = "nccl_benchmark_gpus_per_rank x nccl_benchmark_threads_per_rank"
     if each > gpus:
         raise OptionError(product, each, f"1 to {gpus}, which is mpijob_gpus")
-    slots = settings["slots"] or gpus // each
+    slots = slots or gpus // each
     if slots * each > gpus:
-        raise OptionError("mpijob_slots", slots, f"1 to {gpus // each}: mpijob_gpus is {gpus}, {product} is {each}")
+        raise OptionError(option, slots, f"1 to {gpus // each}: mpijob_gpus is {gpus}, {product} is {each}")
     return slots
 
 
@@ -288,7 +294,7 @@ def _launcher_container(backend: str, settings: Object, launch: Launch) -> dict[
         "GPUFABRIC_SSH_PORT": _ssh_port(settings) or "",
         "GPUFABRIC_SSH_WAIT_SECONDS": settings["dns_timeout"],
         "GPUFABRIC_PINNED": str(_own_sshd(settings)).lower(),
-        "GPUFABRIC_FORWARD_ENV": " ".join([*benchmark["forward_env"], *_forwarded(settings["env"]), *benchmark["env"]]),
+        "GPUFABRIC_FORWARD_ENV": " ".join([*benchmark["forward_env"], *_forwarded(settings["env"], benchmark["env"])]),
         # The networks of nodes have names of their own, which the launcher cannot know.
         "GPUFABRIC_FIND_CONTROL": str(not settings["host_network"]).lower(),
         "GPUFABRIC_MPI_PREFIX": settings["mpi_prefix"] or "",
@@ -307,9 +313,10 @@ def _launcher_container(backend: str, settings: Object, launch: Launch) -> dict[
     return container
 
 
-def _forwarded(env: t.Iterable[str]) -> list[str]:
-    """The variables of the pods that the ranks of all workers get from the launcher. Open MPI hands on its own by itself."""
-    return [name for name in env if not re.match(r"(?:OMPI|PRTE|PMIX|PMI)_", name)]
+def _forwarded(env: Object, of_benchmark: Object) -> list[str]:
+    """The variables that the ranks of all workers get from the launcher. Of the pods' Open MPI hands on its own by itself."""
+    of_pods = {name: value for name, value in env.items() if not re.match(r"(?:OMPI|PRTE|PMIX|PMI)_", name)}
+    return [name for name, value in {**of_pods, **of_benchmark}.items() if value is not None]
 
 
 def _worker_container(settings: Object) -> dict[str, t.Any]:

@@ -54,12 +54,15 @@ def make_container(
     *,
     works: bool = True,
 ) -> dict[str, t.Any]:
-    """A container with /dev/shm of its own. ``works``: whether it gets the GPUs, the resources and the capabilities."""
+    """A container with /dev/shm of its own.
+
+    ``env``: its variables; None is one that is not set. ``works``: whether it gets the GPUs, the resources and the capabilities.
+    """
     container: dict[str, t.Any] = {
         "name": name,
         "image": settings["image"],
         "imagePullPolicy": settings["image_pull_policy"],
-        "env": [_variable(key, value) for key, value in env.items()],
+        "env": [_variable(key, value) for key, value in env.items() if value is not None],
         "volumeMounts": [*mounts, {"name": _SHM, "mountPath": "/dev/shm"}],
     }
     resources = _resources(settings)

@@ -59,6 +59,14 @@ BENCHMARK_DIRECTORIES = (
 )
 
 
+#: Vendors of GPUs, and the beginning of the classes of their PCI devices: display and 3D controllers, accelerators. Many servers
+#: have an old display adapter of AMD on the board, which is of class 0x0300.
+GPU_CLASSES = {
+    "0x10de": ("0x03", "0x12"),
+    "0x1002": ("0x0302", "0x0380", "0x1200"),
+}
+
+
 def parse_mpirun_version(text: str) -> tuple[str, str]:
     """Implementation and version, from what ``mpirun --version`` prints.
 
@@ -224,18 +232,37 @@ def _network(
     return {"interface": interface, "address": address, "subnet": subnet}
 
 
-def read_gpus(kfd: str = "/sys/class/kfd/kfd/topology/nodes") -> Gpus:
-    """``vendor``, ``count`` and ``names`` of the node's GPUs. ``kfd``: where the kernel lists those of AMD."""
+def read_gpus(kfd: str = "/sys/class/kfd/kfd/topology/nodes", pci: str = "/sys/bus/pci/devices") -> Gpus:
+    """``vendor``, ``count`` and ``names`` of the node's GPUs; without any, those that are ``unusable``.
+
+    ``kfd``: where the kernel lists those of AMD. ``pci``: where it lists all PCI devices.
+    """
     if os.path.isdir("/proc/driver/nvidia/gpus") or find_program("nvidia-smi"):
         program = find_program("nvidia-smi")
         result = run([program, "--query-gpu=name", "--format=csv,noheader"]) if program else None
         names = parse_gpu_names(result.stdout) if result is not None and result.returncode == 0 else []
         count = len(names) or len(glob.glob("/proc/driver/nvidia/gpus/*"))
         if count:
-            return {"vendor": "nvidia", "count": count, "names": sorted(set(names))}
-    found = [amd_gpu_name(read_text(path) or "") for path in glob.glob(f"{glob.escape(kfd)}/*/properties")]
+            return {"vendor": "nvidia", "count": count, "names": sorted(set(names)), "unusable": []}
+    found = [amd_gpu_name(_text_of(path)) for path in glob.glob(f"{glob.escape(kfd)}/*/properties")]
     amd = [name for name in found if name is not None]
-    return {"vendor": "amd" if amd else "none", "count": len(amd), "names": sorted({name for name in amd if name})}
+    return {
+        "vendor": "amd" if amd else "none",
+        "count": len(amd),
+        "names": sorted({name for name in amd if name}),
+        "unusable": [] if amd else find_pci_gpus(pci),
+    }
+
+
+def find_pci_gpus(pci: str) -> list[str]:
+    """The address, vendor and device of each GPU on the PCI bus, whether it has a driver or not. ``pci``: as of read_gpus."""
+    found = []
+    for path in sorted(glob.glob(f"{glob.escape(pci)}/*")):
+        vendor = _text_of(f"{path}/vendor").strip()
+        if vendor in GPU_CLASSES and _text_of(f"{path}/class").startswith(GPU_CLASSES[vendor]):
+            device = _text_of(f"{path}/device").strip()
+            found.append(f"{os.path.basename(path)} {vendor[2:]}:{device[2:]}")
+    return found
 
 
 def find_benchmarks(directory: str | None) -> Benchmarks | None:
@@ -257,6 +284,14 @@ def _version_of(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _text_of(path: str) -> str:
+    """The text of a file of the kernel; empty where it cannot be read, such as that of a GPU which a pod may not use."""
+    try:
+        return read_text(path) or ""
+    except NodeError:
+        return ""
 
 
 def _read_number(path: str) -> int | None:

@@ -28,11 +28,12 @@ class Network(t.TypedDict):
 
 
 class Gpus(t.TypedDict):
-    """``vendor``: None if there is none."""
+    """``vendor``: ``none`` if there is none. ``unusable``: of a node without GPUs, those that are on its PCI bus nevertheless."""
 
     vendor: str | None
     count: int
     names: list[str]
+    unusable: list[str]
 
 
 class Mpi(t.TypedDict):

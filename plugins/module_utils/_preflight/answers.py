@@ -31,6 +31,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import parse_mpirun_version
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import RDMA_VARIABLES
 
 Facts = t.Dict[str, t.Any]
 
@@ -83,6 +84,7 @@ _CLOSER: dict[str, t.Any] = {
     "processes": Maybe(INTEGER),
     "disks": [{**_SPACE, "error": Maybe(TEXT)}],
     "rdma": [{"device": TEXT, "port": NUMBER, "state": TEXT, "link_layer": TEXT, "gids": [NUMBER]}],
+    "rdma_env": dict.fromkeys(RDMA_VARIABLES, PLAIN),
     "data": Each(INTERFACE, _LISTENER),
     "control": Maybe(_LISTENER),
 }

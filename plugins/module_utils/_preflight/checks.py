@@ -21,7 +21,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader i
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import unresolved_problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
-from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import CONTROL
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import CONTROL, RDMA_VARIABLES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import shell_family
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
@@ -62,7 +62,8 @@ class Settings:
     """What to check, and how. Times are in seconds.
 
     ``control``: an interface or a subnet. ``environment``: names of variables that must reach the peers, or patterns.
-    ``launcher``: what to call the launcher in problems that are its own.
+    ``launcher``: what to call the launcher in problems that are its own. ``rank_env``: variables that mpirun hands to all
+    ranks; ``launcher_env``: those that ranks get on hosts that have none of their own.
     """
 
     launcher: str
@@ -74,8 +75,8 @@ class Settings:
     control: str | None = None
     data_interface: str | None = None
     environment: tuple[str, ...] = ()
-    rdma_devices: str = ""
-    gid_index: int | None = None
+    rank_env: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    launcher_env: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     timeout: float = 5.0
     expected: Expected = Expected()
 
@@ -537,6 +538,14 @@ def names_port(value: str, device: str, port: int) -> bool:
     return any(meant(name.strip()) for name in names.split(",") if name.strip()) != bool(exclude)
 
 
+def _of_ranks(name: str, facts: Facts, settings: Settings) -> str:
+    """The value of one of RDMA_VARIABLES for the ranks of a host; empty if they have none."""
+    if name in settings.rank_env:
+        return settings.rank_env[name]
+    own: str = facts["rdma_env"][name]
+    return own or settings.launcher_env.get(name, "")
+
+
 def check_rdma(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, list[Finding]]:
     """The findings of the RDMA ports in use: those that NCCL_IB_HCA selects, else those active on most peers."""
     ports = {name: one.facts["rdma"] for name, one in seen.items() if one.facts and "rdma" in one.facts}
@@ -545,23 +554,24 @@ def check_rdma(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, list
     )
     found: dict[str, list[Finding]] = {}
     for name, own in ports.items():
+        devices, index = (_of_ranks(variable, seen[name].facts or {}, settings) for variable in RDMA_VARIABLES)
         used = [
             port
             for port in own
             if (
-                names_port(settings.rdma_devices, port["device"], port["port"])
-                if settings.rdma_devices
+                names_port(devices, port["device"], port["port"])
+                if devices
                 else active[port["device"], port["port"]] * 2 > len(ports)
             )
         ]
         problems = []
-        if settings.rdma_devices and not used:
-            problems.append(problem("rdma-device-missing", name, "", devices=settings.rdma_devices))
+        if devices and not used:
+            problems.append(problem("rdma-device-missing", name, "", devices=devices))
         for port in used:
             text = f"{port['device']}:{port['port']}"
             if port["state"] != "ACTIVE":
                 problems.append(problem("rdma-port-down", name, "", port=text, state=port["state"]))
-            elif settings.gid_index is not None and settings.gid_index not in port["gids"]:
-                problems.append(problem("rdma-gid-missing", name, "", port=text, index=settings.gid_index))
+            elif re.match(r"[0-9]+\Z", index) and int(index) not in port["gids"]:
+                problems.append(problem("rdma-gid-missing", name, "", port=text, index=index))
         found[name] = [Finding("rdma", item) for item in problems]
     return found

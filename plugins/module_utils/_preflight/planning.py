@@ -76,7 +76,9 @@ def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Pee
     addresses = read_addresses()
     callback = choose_callback_address(control, addresses, next((peer.address for peer in peers if peer.address), None))
     own = {item.address for item in addresses}
-    gid_index = os.environ.get("NCCL_IB_GID_INDEX", "")
+    given = {name: None if value is None else str(value) for name, value in params["env"].items()}
+    # Ranks have nothing of the launcher's that is not to be set.
+    inherited = {name: value for name, value in os.environ.items() if given.get(name, value) is not None}
     settings = Settings(
         launcher=next((peer.name for peer in peers if peer.address in own), socket.gethostname()),
         prefix=mpi["prefix"],
@@ -87,10 +89,10 @@ def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Pee
         control=control,
         data_interface=params["data_interface"],
         environment=tuple(params["environment"]),
-        rdma_devices=os.environ.get("NCCL_IB_HCA", ""),
-        gid_index=int(gid_index) if gid_index.isdigit() else None,
+        rank_env={name: value for name, value in given.items() if value is not None},
+        launcher_env=inherited,
         timeout=params["timeout"],
         expected=Expected(**params["expect"]),
     )
-    variables = Account(run_dir).added_to(environment(launch, os.environ, {}))
+    variables = Account(run_dir).added_to(environment(launch, inherited, {}))
     return Preflight(settings, ssh, config, variables, callback)

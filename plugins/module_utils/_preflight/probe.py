@@ -198,7 +198,7 @@ def look(parameters: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "hostname": socket.gethostname(),
         "shell": _login_shell(),
         "python": sys.executable,
-        "environment": _arrived(parameters["variables"]),
+        "environment": arrived(parameters["variables"], os.environ),
         "python_home": foreign_python_home(os.environ, sys.base_prefix),
         "daemon": _daemon(parameters, environment),
         "program": None if program is None else _program(program, environment),
@@ -223,10 +223,15 @@ def _login_shell() -> str | None:
         return None
 
 
-def _arrived(variables: t.Mapping[str, str]) -> dict[str, bool]:
-    # A shell's own start files may put paths before those of a variable.
+def arrived(variables: t.Mapping[str, str], environment: t.Mapping[str, str]) -> dict[str, bool]:
+    """Whether variables that were sent are in an environment.
+
+    A shell's own start files may put paths before those of a variable, and sshd may set another value than was sent.
+    """
     return {
-        name: set(value.split(":")) <= set(os.environ.get(name, "").split(":")) for name, value in variables.items()
+        name: name in environment
+        and (not name.endswith("PATH") or set(value.split(":")) <= set(environment[name].split(":")))
+        for name, value in variables.items()
     }
 
 

@@ -37,8 +37,13 @@ if TYPE_CHECKING:
 #: Stands for the control network among the names of data interfaces; it is longer than a name of one can be.
 CONTROL = "the control network"
 
+#: By which the user chooses NCCL's RDMA ports, and their addresses by index.
+RDMA_VARIABLES = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")
+
 #: More than fits into one packet of any network, so that one that loses large packets is found.
 _BULK = 256 * 1024
+#: Of a thread, in bytes: with the usual 8 MiB each, there are too few where programs may have little address space.
+_STACK = 512 * 1024
 
 
 def pids_left(maximum: str, current: str) -> int | None:
@@ -74,6 +79,8 @@ def look_closer(parameters: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # Open MPI's session directory is there; tempfile would look for another place where it is full.
         "disks": [_disk(path) for path in sorted({parameters["run_dir"], os.environ.get("TMPDIR", "/tmp")})],
         "rdma": _rdma(),
+        # The ranks here are started in such a session, too.
+        "rdma_env": {name: os.environ.get(name, "") for name in RDMA_VARIABLES},
     }
 
 
@@ -91,7 +98,11 @@ class Listener:
     def _serve(self) -> None:
         while True:
             connection, _address = self._socket.accept()
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            try:
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            except RuntimeError:
+                # There is no room for a thread here, which is no fault of the other peer.
+                self._answer(connection)
 
     def _answer(self, connection: socket.socket) -> None:
         connection.settimeout(self._timeout)
@@ -232,6 +243,7 @@ def _listen(address: str, timeout: float) -> dict[str, t.Any]:
 def main(parameters: t.Mapping[str, t.Any]) -> None:
     """Say what this peer looks like, send to the peers that the launcher names, and wait until it closes the session."""
     timeout = parameters["timeout"]
+    threading.stack_size(_STACK)
     own = begin(parameters)
     # The launcher waits long for what follows, and not for a login that hangs.
     say(own)

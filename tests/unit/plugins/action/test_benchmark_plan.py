@@ -12,7 +12,7 @@ NODE = {
     "hostname": "g1",
     "interfaces": [{"name": "eth0", "mtu": 1500, "addresses": ["10.0.0.1/24"]}],
     "data": None,
-    "gpus": {"vendor": "nvidia", "count": 8, "names": []},
+    "gpus": {"vendor": "nvidia", "count": 8, "names": [], "unusable": []},
     "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
     "benchmarks": {"directory": "/opt/nccl-tests", "programs": ["all_reduce_perf", "all_gather_perf"]},
     "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1.4", "numpy": "1.24.2"},
@@ -54,6 +54,27 @@ def test_without_peers_it_is_only_whether_there_is_a_way(plan):
 def test_points_of_a_sweep_are_listed(plan):
     result = plan(nccl_benchmark_sweep='{"datatypes": ["half", "float"], "repeats": 3}')
     assert len(result["points_table"].splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"gpufabric_node_env": {"NCCL_IB_HCA": "mlx5_0"}},
+        {"gpufabric_node_env": "NCCL_IB_HCA=mlx5_0"},
+        {"hostvars": {"g1": {"gpufabric_node_env": {"NCCL_IB_HCA": "mlx5_0"}}}},
+    ],
+)
+def test_a_sweep_does_not_set_what_each_worker_sets_itself(plan, own):
+    """The sshd of each sets it, so that a point without it would have it all the same."""
+    sweep = {"env": {"NCCL_IB_HCA": [None, "mlx5_1"], "NCCL_ALGO": "Ring"}}
+    result = plan(nccl_benchmark_sweep=sweep, **own)
+    message = (
+        "nccl_benchmark_sweep.env: ['NCCL_IB_HCA'] is not allowed; allowed: variables that gpufabric_node_env does not"
+    )
+    assert result["failed"] and result["msg"].startswith(message)
+    assert plan(nccl_benchmark_sweep=sweep, hostvars={"g1": {"gpufabric_node_env": {"NCCL_DEBUG": "WARN"}}})[
+        "points_table"
+    ]
 
 
 @pytest.mark.parametrize(

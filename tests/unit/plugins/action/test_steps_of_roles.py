@@ -42,6 +42,12 @@ def step(planned):
     )
 
 
+@pytest.mark.parametrize("given", [{"NCCL_IB_HCA": "^mlx5_8"}, "NCCL_IB_HCA=^mlx5_8", '{"NCCL_IB_HCA": "^mlx5_8"}'])
+def test_the_look_knows_what_all_ranks_get(planned, given):
+    result = planned(PreflightStep, "preflight", {"step": "plan"}, hostvars={}, preflight_env=given)
+    assert result["env"] == {"NCCL_IB_HCA": "^mlx5_8"}
+
+
 def test_peers_are_what_all_workers_returned(collect):
     result = collect(sshds={"a": sshd(1), "b": sshd(2)})
     assert [peer["name"] for peer in result["peers"]] == ["a", "b"] and result["lost"] == {}

@@ -55,7 +55,7 @@ NODE = {
     "hostname": "g1",
     "interfaces": [{"name": "eth0", "mtu": 1500, "addresses": ["10.0.0.1/24"]}],
     "data": None,
-    "gpus": {"vendor": "nvidia", "count": 8, "names": []},
+    "gpus": {"vendor": "nvidia", "count": 8, "names": [], "unusable": []},
     "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
     "benchmarks": {"directory": "/opt/nccl-tests", "programs": ["all_reduce_perf", "all_gather_perf"]},
     "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1.4", "numpy": "1.24.2"},
@@ -149,7 +149,7 @@ def test_ranks_that_a_host_has_no_room_for():
     peers = [{**PEERS[0], "slots": 4}]
     with pytest.raises(OptionError, match=r"^nccl_benchmark_sweep\.ranks_per_node: 8 "):
         plan_of({"ranks_per_node": [1, 8]}, peers)
-    assert plan_of({"ranks_per_node": [1, 2]}, peers)["hosts"][0]["slots"] == 4
+    assert plan_of({"ranks_per_node": [1, 2]}, peers)["hosts"][0]["slots"] == 2
 
 
 def test_datatypes_of_the_cpu_program_are_those_that_it_knows():

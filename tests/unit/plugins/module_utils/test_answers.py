@@ -26,7 +26,7 @@ NODE = {
     "hostname": "g1",
     "interfaces": [{"name": "eth0", "addresses": ["10.0.0.1/24", "fd00::1/64"]}],
     "data": {"interface": "rail0,rail1"},
-    "gpus": {"count": 8, "names": ["NVIDIA H100 80GB HBM3"]},
+    "gpus": {"count": 8, "names": ["NVIDIA H100 80GB HBM3"], "unusable": ["0000:1b:00.0 10de:2330"]},
     "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
     "benchmarks": {"directory": "/opt/nccl-tests", "programs": ["all_reduce_perf"]},
     "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1.4", "numpy": "1.24.2"},

@@ -61,7 +61,7 @@ def info(number):
             "hostname": f"g{number}",
             "interfaces": [address],
             "data": None,
-            "gpus": {"count": 0, "names": []},
+            "gpus": {"count": 0, "names": [], "unusable": []},
             "benchmarks": None,
             "mpi": {
                 "implementation": "openmpi",
@@ -278,6 +278,7 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
         ({"domains": {"g1": "rack1"}}, "isolate_domains: {'g1': 'rack1'} is not allowed"),
         ({"tolerance_percent": "many"}, "isolate_tolerance_percent: 'many' is not allowed; allowed: a number"),
         ({"min_bytes": "x"}, "isolate_min_bytes: 'x' is not allowed"),
+        ({"min_bytes": "0", "max_bytes": "1G"}, "isolate_min_bytes: '0' is not allowed; allowed: 1 or more"),
         ({"iterations": "0"}, "isolate_iterations: '0' is not allowed; allowed: 1 or more"),
     ],
 )

@@ -30,7 +30,7 @@ def node(number, gpus=0):
             {"name": "eth0", "mtu": 1500, "addresses": [f"10.0.0.{number}/24"]},
         ],
         "data": None,
-        "gpus": {"vendor": "nvidia" if gpus else "none", "count": gpus, "names": []},
+        "gpus": {"vendor": "nvidia" if gpus else "none", "count": gpus, "names": [], "unusable": []},
         "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
         "benchmarks": {"directory": "/opt/nccl-tests", "programs": ["all_reduce_perf"]} if gpus else None,
         "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1.4", "numpy": "1.24.2"},
@@ -57,6 +57,12 @@ def test_auto_takes_nccl_where_all_have_it():
     ("change", "identity", "host", "words"),
     [
         (lambda found: found["g2"]["gpus"].update(count=0), "gpus-missing", "g2", "too few GPUs: 0"),
+        (
+            lambda found: found["g2"]["gpus"].update(count=0, unusable=["0000:1b:00.0 10de:2330"]),
+            "gpu-driver",
+            "g2",
+            "their driver does not answer",
+        ),
         (lambda found: found["g3"].update(benchmarks=None), "benchmark-missing", "g3", "no all_reduce_perf"),
         (lambda found: found["g3"]["gpus"].update(count=7), "gpus-differ", "g3", "here 7; 8 on 2 workers"),
         (lambda found: found["g1"]["gpus"].update(names=["A100"]), "gpus-differ", "g1", "here 8 A100; 8 on 2 workers"),
@@ -118,6 +124,21 @@ def test_auto_without_any_gpu_names_no_single_host():
     assert choose_backend("auto", nodes(), ["all_reduce"])[1].startswith("no GPU on any worker")
 
 
+def test_auto_does_not_pass_over_gpus_without_a_driver():
+    found = nodes()
+    for name in ("g1", "g3"):
+        found[name]["gpus"]["unusable"] = ["0000:1b:00.0 10de:2330", "0000:43:00.0 10de:2330"]
+    with pytest.raises(ProblemError) as error:
+        check_nodes(found, SETTINGS)
+    evidence = "0000:1b:00.0 10de:2330, 0000:43:00.0 10de:2330"
+    assert [(one.id, one.host, one.evidence) for one in error.value.problems] == [
+        ("gpu-driver", "g1", evidence),
+        ("gpu-driver", "g3", evidence),
+    ]
+    assert "nccl_benchmark_backend: cpu" in error.value.problems[0].cure
+    assert check_nodes(found, {**SETTINGS, "backend": "cpu"})["backend"] == "cpu"
+
+
 def test_what_is_missing_is_known_before_there_are_peers():
     found = nodes()
     assert check_nodes(found, SETTINGS)["backend"] == "cpu"
@@ -143,6 +164,46 @@ def test_a_launcher_that_is_no_worker_runs_no_rank_and_slots_that_are_given_stay
     assert [(host["name"], host["slots"]) for host in plan["hosts"]] == [("g1", 4), ("g2", 4), ("g3", 4)]
     with pytest.raises(OptionError, match="nccl_benchmark_launcher"):
         plan_benchmark(nodes(), given, {**settings, "dedicated_launcher": False})
+
+
+@pytest.mark.parametrize(
+    ("gpus", "slots", "settings", "ranks"),
+    [
+        (8, 8, {}, 8),
+        (8, 8, {"ranks_per_node": 4}, 4),
+        (8, 8, {"gpus_per_rank": 8}, 1),
+        (8, 8, {"gpus_per_rank": 2, "ranks_per_node": 3}, 3),
+        (8, 2, {"gpus_per_rank": 2}, 2),
+        (4, 8, {}, 4),
+        (0, 8, {}, 8),
+        (0, 8, {"ranks_per_node": 2}, 2),
+    ],
+)
+def test_ranks_of_an_adopted_job_keep_to_its_slots_and_to_the_gpus(gpus, slots, settings, ranks):
+    given = [{**peer, "slots": slots} for peer in PEERS]
+    plan = plan_benchmark(nodes(gpus), given, {**SETTINGS, **settings})
+    assert [host["slots"] for host in plan["hosts"]] == [ranks] * 3
+
+
+@pytest.mark.parametrize(
+    ("gpus", "slots", "settings", "message"),
+    [
+        (8, 4, {"ranks_per_node": 5}, "ranks_per_node: 5 is not allowed; allowed: 1 to 4, the number of slots of g1"),
+        (0, 4, {"ranks_per_node": 5}, "ranks_per_node: 5 is not allowed; allowed: 1 to 4, the number of slots of g1"),
+        (8, 16, {"ranks_per_node": 9}, "ranks_per_node: 9 is not allowed; allowed: 1 to 8, the number of GPUs of g1"),
+        (
+            8,
+            8,
+            {"ranks_per_node": 3, "gpus_per_rank": 4},
+            "ranks_per_node: 3 is not allowed; allowed: 1 to 2, g1 has 8 GPUs, 4 a rank",
+        ),
+        (8, 8, {"gpus_per_rank": 9}, "gpus_per_rank: 9 is not allowed; allowed: 1 to 8, g1 has 8 GPUs, 9 a rank"),
+    ],
+)
+def test_an_adopted_job_refuses_more_ranks_than_it_has_slots_or_gpus_for(gpus, slots, settings, message):
+    given = [{**peer, "slots": slots} for peer in PEERS]
+    with pytest.raises(OptionError, match=f"^nccl_benchmark_{message}$"):
+        plan_benchmark(nodes(gpus), given, {**SETTINGS, **settings})
 
 
 @pytest.mark.parametrize(
@@ -190,6 +251,8 @@ def test_hosts_that_open_mpi_takes_for_one_are_named_before_a_launch():
         ({"collectives": []}, "nccl_benchmark_collectives"),
         ({"min_bytes": "8X"}, "nccl_benchmark_min_bytes"),
         ({"min_bytes": "5M"}, "nccl_benchmark_min_bytes"),
+        ({"min_bytes": "0"}, "nccl_benchmark_min_bytes"),
+        ({"min_bytes": "0K"}, "nccl_benchmark_min_bytes"),
         ({"max_bytes": "-1"}, "nccl_benchmark_max_bytes"),
         ({"step_factor": 1}, "nccl_benchmark_step_factor"),
         ({"iterations": 0}, "nccl_benchmark_iterations"),
@@ -206,13 +269,19 @@ def test_hosts_that_open_mpi_takes_for_one_are_named_before_a_launch():
         ({"backend": "cpu", "collectives": ["hypercube"]}, "nccl_benchmark_collectives"),
         *(
             ({"extra_args": [word]}, "nccl_benchmark_extra_args")
-            for word in ("-g", "-g8", "--ngpus", "-t", "--nthreads=2")
+            for word in ("-g", "-g8", "--ngpus", "-t", "--nthreads=2", "-d half -g 8", "-x 'half")
         ),
     ],
 )
 def test_refuses(changes, option):
     with pytest.raises(OptionError, match=f"^{option}: "):
         plan_benchmark(nodes(gpus=8), PEERS, {**SETTINGS, **changes})
+
+
+def test_further_arguments_are_words_as_a_shell_has_them():
+    given = ["-d half", "-z", "1", "-J '/tmp/a b.json'", ""]
+    argv = plan_benchmark(nodes(gpus=8), PEERS, {**SETTINGS, "extra_args": given})["points"][0]["argv"]
+    assert argv[-6:] == ["-d", "half", "-z", "1", "-J", "/tmp/a b.json"]
 
 
 def test_ranks_per_node_may_be_text():

@@ -178,6 +178,15 @@ def test_pods_look_for_their_control_network_and_their_address():
     assert environment("Worker")["GPUFABRIC_POD_IP"] == {"fieldRef": {"fieldPath": "status.podIP"}}
 
 
+def test_a_variable_without_a_value_is_not_set():
+    changes = {"env": {"A": "1", "B": None, "C": "1"}, "benchmark": {"env": {"C": None, "NCCL_ALGO": None, "D": 0}}}
+    for role in ("Launcher", "Worker"):
+        found = environment(role, **changes)
+        assert (found["A"], found["D"]) == ("1", "0") and not {"B", "C", "NCCL_ALGO"} & set(found)
+    forwarded = environment("Launcher", **changes)["GPUFABRIC_FORWARD_ENV"].split()
+    assert {"A", "D"} <= set(forwarded) and not {"B", "C", "NCCL_ALGO"} & set(forwarded)
+
+
 def test_names_of_volumes_and_maps_are_not_the_operators():
     objects = plan()["objects"]
     assert objects[0]["metadata"]["name"] not in ("gpufabric-n-config", "gpufabric-n-ssh")
@@ -282,6 +291,10 @@ def test_backends():
         ({"benchmark": {"gpus_per_rank": 2, "threads_per_rank": 2}}, 2),
         ({"benchmark": {"gpus_per_rank": 3}}, 2),
         ({"gpus": 0}, 1),
+        ({"benchmark": {"ranks_per_node": 4}}, 4),
+        ({"benchmark": {"ranks_per_node": 4, "gpus_per_rank": 2}}, 4),
+        ({"gpus": 0, "benchmark": {"ranks_per_node": 3}}, 3),
+        ({"slots": 4, "benchmark": {"ranks_per_node": 4}}, 4),
     ],
 )
 def test_a_worker_has_as_many_ranks_as_its_gpus_are_enough_for(changes, slots):
@@ -304,6 +317,18 @@ def test_a_worker_has_as_many_ranks_as_its_gpus_are_enough_for(changes, slots):
             "nccl_benchmark_gpus_per_rank x nccl_benchmark_threads_per_rank: 16 is not allowed; allowed: 1 to 8",
         ),
         ({"slots": 0}, "mpijob_slots: 0 is not allowed; allowed: 1 or more"),
+        (
+            {"slots": None, "benchmark": {"ranks_per_node": 5, "gpus_per_rank": 2}},
+            "nccl_benchmark_ranks_per_node: 5 is not allowed; allowed: 1 to 4: mpijob_gpus is 8, .* is 2",
+        ),
+        (
+            {"slots": 8, "benchmark": {"ranks_per_node": 4}},
+            "nccl_benchmark_ranks_per_node: 4 is not allowed; allowed: 8, which is mpijob_slots, or either of the two",
+        ),
+        (
+            {"gpus": 0, "slots": 2, "benchmark": {"ranks_per_node": 4}},
+            "nccl_benchmark_ranks_per_node: 4 is not allowed; allowed: 2, which is mpijob_slots, or either of the two",
+        ),
         # The CPU program uses none.
         ({"gpus": 0, "benchmark": {"gpus_per_rank": 8}}, "nccl_benchmark_gpus_per_rank: 8 .* 1 with the cpu backend"),
         (

@@ -540,3 +540,7 @@ def test_lost_pods(now, told):
     problems = lost_pods([JOINED], now)
     assert [problem.host for problem in problems] == ([] if told is None else ["p-0"])
     assert told is None or (problems[0].id == told[0] and told[1] in problems[0].cause)
+
+
+def test_a_variable_without_a_value_is_not_set():
+    assert container(env={"A": 1, "B": None})["env"] == [{"name": "A", "value": "1"}]

@@ -425,3 +425,5 @@ def test_the_document_has_the_tables():
         [name, {0: "4 and 5", 4: "4", 5: "5"}[version], why] for version, name, why in DEAD
     ]
     assert rows_of("Leftovers of images") == [[pattern, why] for pattern, _against, why in LEFTOVERS]
+    names = [name for name, _why in rows_of("What reaches the ranks")]
+    assert ", ".join(FORWARDED_TO_RANKS) in names

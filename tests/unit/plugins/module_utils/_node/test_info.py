@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import (
     amd_gpu_name,
+    find_pci_gpus,
     interfaces_in,
     parse_gpu_names,
     parse_mpirun_version,
@@ -98,8 +99,48 @@ def test_gpus_of_amd_are_those_that_the_kernel_lists(tmp_path, monkeypatch):
         path = tmp_path / "nodes" / str(number) / "properties"
         path.parent.mkdir(parents=True)
         path.write_text(f"simd_count {304 if version else 0}\ngfx_target_version {version}\n", encoding="utf-8")
-    assert read_gpus(str(tmp_path / "nodes")) == {"vendor": "amd", "count": 3, "names": ["gfx90a", "gfx942"]}
-    assert read_gpus(str(tmp_path / "none")) == {"vendor": "none", "count": 0, "names": []}
+    # The kernel lists those that the cgroup of a pod does not allow too, and lets nobody there read them.
+    (tmp_path / "nodes" / "4" / "properties").mkdir(parents=True)
+    pci = pci_devices(tmp_path / "pci", "0x1002 0x120000 0x74a1")
+    names = ["gfx90a", "gfx942"]
+    assert read_gpus(str(tmp_path / "nodes"), pci) == {"vendor": "amd", "count": 3, "names": names, "unusable": []}
+    unusable = ["0000:00:00.0 1002:74a1"]
+    assert read_gpus(str(tmp_path / "none"), pci) == {"vendor": "none", "count": 0, "names": [], "unusable": unusable}
+
+
+def pci_devices(path, *devices):
+    """A folder as /sys/bus/pci/devices. ``devices``: vendor, class and device of each."""
+    for number, device in enumerate(devices):
+        folder = path / f"0000:{number:02x}:00.0"
+        folder.mkdir(parents=True)
+        for name, value in zip(("vendor", "class", "device"), device.split()):
+            (folder / name).write_text(f"{value}\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("device", "found"),
+    [
+        ("0x10de 0x030200 0x2330", True),
+        ("0x10de 0x030000 0x2684", True),
+        ("0x10de 0x120000 0x2901", True),
+        ("0x1002 0x030200 0x738c", True),
+        ("0x1002 0x038000 0x740f", True),
+        ("0x1002 0x120000 0x74a1", True),
+        # ATI's display adapter on the board of a server, and another's.
+        ("0x1002 0x030000 0x515e", False),
+        ("0x1a03 0x030000 0x2000", False),
+        # A GPU's sound, an NVSwitch, a device that is no longer there.
+        ("0x10de 0x040300 0x228e", False),
+        ("0x10de 0x068000 0x22a3", False),
+        ("0x10de", False),
+        ("", False),
+    ],
+)
+def test_gpus_on_the_pci_bus_are_found_without_a_driver(tmp_path, device, found):
+    vendor, _class, number = (*device.split(), "", "", "")[:3]
+    listed = [f"0000:01:00.0 {vendor[2:]}:{number[2:]}"] if found else []
+    assert find_pci_gpus(pci_devices(tmp_path, "0x8086 0x020000 0x1593", device)) == listed
 
 
 H100, L4 = "NVIDIA H100 80GB HBM3", "NVIDIA L4"
@@ -110,10 +151,18 @@ OWN = len(glob.glob("/proc/driver/nvidia/gpus/*"))
 @pytest.mark.parametrize(
     ("answer", "gpus"),
     [
-        (f"printf '{H100}\\n%.0s' 1 2 3 4 5 6 7 8", {"vendor": "nvidia", "count": 8, "names": [H100]}),
-        (f"printf '{L4}\\n{H100}\\n{L4}\\n'", {"vendor": "nvidia", "count": 3, "names": [H100, L4]}),
+        (f"printf '{H100}\\n%.0s' 1 2 3 4 5 6 7 8", {"vendor": "nvidia", "count": 8, "names": [H100], "unusable": []}),
+        (f"printf '{L4}\\n{H100}\\n{L4}\\n'", {"vendor": "nvidia", "count": 3, "names": [H100, L4], "unusable": []}),
         # The driver does not run.
-        ("echo 'NVIDIA-SMI has failed'; exit 9", {"vendor": "nvidia" if OWN else "none", "count": OWN, "names": []}),
+        (
+            "echo 'NVIDIA-SMI has failed'; exit 9",
+            {
+                "vendor": "nvidia" if OWN else "none",
+                "count": OWN,
+                "names": [],
+                "unusable": [] if OWN else ["0000:00:00.0 10de:2330"],
+            },
+        ),
     ],
 )
 def test_gpus_are_those_that_nvidia_smi_lists(tmp_path, monkeypatch, answer, gpus):
@@ -122,4 +171,4 @@ def test_gpus_are_those_that_nvidia_smi_lists(tmp_path, monkeypatch, answer, gpu
     program.write_text(f'#!/bin/sh\n[ "$*" = "{asked}" ] || exit 2\n{answer}\n', encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert read_gpus() == gpus
+    assert read_gpus(str(tmp_path / "kfd"), pci_devices(tmp_path / "pci", "0x10de 0x030200 0x2330")) == gpus

@@ -76,6 +76,7 @@ ANSWER = {
     "processes": -3,
     "disks": [{"path": "/run", "size": 1024 * MIB, "free": 1000 * MIB, "error": None}],
     "rdma": [{"device": "mlx5_0", "port": 1, "state": "ACTIVE", "link_layer": "Ethernet", "gids": [0, 3]}],
+    "rdma_env": {"NCCL_IB_HCA": "^mlx5_8", "NCCL_IB_GID_INDEX": "3"},
     "data": {"net1": {"address": "192.168.0.2", "port": 6}},
     "control": {"address": "10.0.0.2", "port": 7},
 }

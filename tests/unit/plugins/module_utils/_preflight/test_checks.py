@@ -79,6 +79,7 @@ FACTS = {
     "processes": None,
     "disks": [{"path": "/run", "size": 1024 * MIB, "free": 1000 * MIB, "error": None}],
     "rdma": [PORT],
+    "rdma_env": {"NCCL_IB_HCA": "", "NCCL_IB_GID_INDEX": ""},
 }
 
 
@@ -360,14 +361,37 @@ def test_rdma_ports_in_use():
         }
 
     assert found(SETTINGS) == {"g2": ["rdma-port-down"]}
-    assert found(dataclasses.replace(SETTINGS, rdma_devices="=mlx5_0")) == {}
+    assert found(of_ranks("=mlx5_0")) == {}
+    assert found(of_ranks("^mlx5_1")) == {}
     assert found(SETTINGS, {"g1": seen_with({**FACTS, "rdma": [PORT, down]})}) == {}
-    assert found(dataclasses.replace(SETTINGS, rdma_devices="mlx4")) == {
-        name: ["rdma-device-missing"] for name in hosts
-    }
-    with_gid = dataclasses.replace(SETTINGS, rdma_devices="mlx5_0", gid_index=5)
-    assert found(with_gid) == {name: ["rdma-gid-missing"] for name in hosts}
-    assert found(dataclasses.replace(with_gid, gid_index=3)) == {}
+    assert found(of_ranks("mlx4")) == {name: ["rdma-device-missing"] for name in hosts}
+    assert found(of_ranks("mlx5_0", "5")) == {name: ["rdma-gid-missing"] for name in hosts}
+    assert found(of_ranks("mlx5_0", "3")) == {}
+    assert found(of_ranks("mlx5_0", "-1")) == {}
+
+
+def of_ranks(devices, index=""):
+    """Settings with what all ranks get, whatever their host has."""
+    return dataclasses.replace(SETTINGS, rank_env={"NCCL_IB_HCA": devices, "NCCL_IB_GID_INDEX": index})
+
+
+def test_rdma_ports_in_use_are_those_that_the_ranks_of_the_host_have():
+    down = {**PORT, "device": "mlx5_1", "state": "DOWN"}
+
+    def found(settings, devices="", index=""):
+        own = {"NCCL_IB_HCA": devices, "NCCL_IB_GID_INDEX": index}
+        seen = {"g1": seen_with({**FACTS, "rdma": [PORT, down]})}
+        seen["g2"] = seen_with({**FACTS, "rdma": [PORT, down], "rdma_env": own})
+        every = check_rdma(seen, settings)
+        return {name: [item.problem.id for item in items] for name, items in every.items() if items}
+
+    assert found(SETTINGS) == {}
+    assert found(SETTINGS, "mlx5_1") == {"g2": ["rdma-port-down"]}
+    assert found(SETTINGS, "mlx5_0", "5") == {"g2": ["rdma-gid-missing"]}
+    # mpirun hands on what is set for all ranks, and from the launcher what the host does not have.
+    assert found(of_ranks("mlx5_0"), "mlx5_1") == {}
+    launcher = dataclasses.replace(SETTINGS, launcher_env={"NCCL_IB_HCA": "mlx5_1"})
+    assert found(launcher, "mlx5_0") == {"g1": ["rdma-port-down"]}
 
 
 #: Of each kind of fault, what a probe of a real host said of it: the names of what differs from a healthy host, and its value.
@@ -434,11 +458,9 @@ def made_problems():
     yield from (item.problem for items in check_addresses(shared, SETTINGS).values() for item in items)
     for state in ("DOWN", None):
         hosts = {"g2": seen_with({**FACTS, "rdma": [{**PORT, "state": state}]})}
-        for devices, index in (("mlx5", None), ("mlx4", None)):
-            settings = dataclasses.replace(SETTINGS, rdma_devices=devices, gid_index=index)
-            yield from (item.problem for item in check_rdma(hosts, settings)["g2"])
-    settings = dataclasses.replace(SETTINGS, rdma_devices="mlx5", gid_index=5)
-    yield from (item.problem for item in check_rdma({"g2": seen_with(FACTS)}, settings)["g2"])
+        for devices, index in (("mlx5", ""), ("mlx4", "")):
+            yield from (item.problem for item in check_rdma(hosts, of_ranks(devices, index))["g2"])
+    yield from (item.problem for item in check_rdma({"g2": seen_with(FACTS)}, of_ranks("mlx5", "5"))["g2"])
 
 
 #: What no text holds: a number with two units, what was not filled in, a fact that is none, a word or a mark twice.

@@ -15,6 +15,7 @@ import sys
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_addresses as addresses_of_libc
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe import (
+    arrived,
     foreign_python_home,
     loader_of,
     parse_addresses,
@@ -139,3 +140,18 @@ def test_a_program_that_hangs_is_ended():
 def test_a_python_home_of_another_interpreter_is_seen(home, foreign):
     environment = {} if home is None else {"PYTHONHOME": home}
     assert foreign_python_home(environment, "/usr") == (home if foreign else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "environment", "found"),
+    [
+        ("NCCL_DEBUG", "INFO", {"NCCL_DEBUG": "INFO"}, True),
+        ("NCCL_DEBUG", "INFO", {}, False),
+        # Of gpufabric_node_env: what sshd sets comes before what was sent.
+        ("NCCL_IB_HCA", "mlx5_1", {"NCCL_IB_HCA": "mlx5_2"}, True),
+        ("LD_LIBRARY_PATH", "/a:/b", {"LD_LIBRARY_PATH": "/own:/a:/b"}, True),
+        ("LD_LIBRARY_PATH", "/a:/b", {"LD_LIBRARY_PATH": "/own:/a"}, False),
+    ],
+)
+def test_which_variables_have_arrived(name, value, environment, found):
+    assert arrived({name: value}, environment) == {name: found}

@@ -4,8 +4,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import pids_directories, pids_left
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import (
+    Listener,
+    pids_directories,
+    pids_left,
+    send_to,
+)
 
 
 @pytest.mark.parametrize(("maximum", "current", "left"), [("100\n", "40\n", 60), ("max", "40", None), ("", "", None)])
@@ -16,3 +23,14 @@ def test_how_many_processes_a_control_group_takes(maximum, current, left):
 def test_where_a_limit_on_processes_may_be():
     assert pids_directories("0::/a/b\n") == ["/sys/fs/cgroup/a/b", "/sys/fs/cgroup/a", "/sys/fs/cgroup"]
     assert pids_directories("8:pids:/a\n7:memory:/x\n") == ["/sys/fs/cgroup/pids/a", "/sys/fs/cgroup/pids"]
+
+
+def test_a_peer_without_room_for_threads_answers_the_others_nevertheless(monkeypatch):
+    class Full(threading.Thread):
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    listener = Listener("127.0.0.1", 5.0)
+    monkeypatch.setattr(threading, "Thread", Full)
+    for _peer in range(2):
+        assert send_to("127.0.0.1", listener.port, "127.0.0.1", 5.0)["status"] == "ok"
