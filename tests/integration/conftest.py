@@ -53,6 +53,7 @@ CONTROLLER_ACTIONS = {
     "gpufabric.nccl.nccl_tests_step",
     "gpufabric.nccl.preflight_step",
     "gpufabric.nccl.report_folder",
+    "gpufabric.nccl.run_claim",
     "gpufabric.nccl.worker_pods_plan",
 }
 
