@@ -15,6 +15,7 @@ import yaml
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import log_path
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import told_by_node
 from packaging.specifiers import SpecifierSet
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -371,3 +372,5 @@ def test_an_answer_of_a_node_goes_through_the_gate(module):
     assert base.startswith("Node") or "_execute_module" not in text
     # And what it shows through the other, which makes one line of it.
     assert not base.startswith("Node") or ".display(" not in text
+    answer = {key: [] for key in documentation_of(module, "RETURN")}
+    assert told_by_node(answer) == answer
