@@ -75,6 +75,7 @@ options:
     description:
       - Environment variables that all ranks are to get from mpirun, whatever their hosts set; V(null) for one that the launcher's environment
         is not to hand on.
+      - The libraries of O(program) are searched by E(LD_LIBRARY_PATH), if it has that.
       - With O(level=full), the RDMA ports that are checked are those that E(NCCL_IB_HCA) selects for the ranks of the host, and
         E(NCCL_IB_GID_INDEX) is to be an address of theirs. Without these in O(env), they are what the host's sshd sets, else the launcher's.
     type: dict

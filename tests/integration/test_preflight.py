@@ -649,9 +649,13 @@ def test_programs_that_differ(mesh, faults):
     # It is linked to MPI.
     copy = f"mkdir -p /opt/perf; cp $(readlink -f /usr/bin/ompi_info) {program}"
     copies = [Fault("", "", node, copy, "rm -r /opt/perf") for node in mesh.nodes.names]
+    # As nccl_benchmark_env leads the ranks to libraries.
+    elsewhere = {"env": {"LD_LIBRARY_PATH": "/root"}}
     with made(mesh, [*copies, *broken]):
-        (result,) = mesh.preflight(program=program)
+        result, found_there = mesh.preflight({}, elsewhere, program=program)
     record(faults, result["problems"], broken, "mpi_preflight")
+    told = {one["id"]: one["host"] for one in found_there["problems"]}
+    assert told["program-missing"] == "g2" and "program-library-missing" not in told
 
 
 def test_the_reason_of_a_refusal_is_read_in_the_log_of_sshd(mesh, faults):

@@ -94,5 +94,7 @@ def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Pee
         timeout=params["timeout"],
         expected=Expected(**params["expect"]),
     )
-    variables = Account(run_dir).added_to(environment(launch, inherited, {}))
+    # The program's libraries are found by the path that its ranks have.
+    libraries = {name: value for name, value in given.items() if name == "LD_LIBRARY_PATH" and value is not None}
+    variables = Account(run_dir).added_to(environment(launch, inherited, libraries))
     return Preflight(settings, ssh, config, variables, callback)
