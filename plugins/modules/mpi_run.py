@@ -433,8 +433,12 @@ def run(params: dict, check_mode: bool) -> dict:
             files.remove()
         return {"changed": changed}
     if params["state"] == "prepared":
-        ownership.check()
-        return {"changed": files.prepare(parse_files(params["files"]), check_mode)}
+        texts = parse_files(params["files"])
+        if check_mode:
+            ownership.check()
+        else:
+            ownership.take()
+        return {"changed": files.prepare(texts, check_mode)}
     if params["state"] == "stopped":
         lost = ownership.loss()
         if lost is not None:

@@ -141,3 +141,7 @@ def test_files_are_brought_to_a_node_that_is_no_launcher(tmp_path):
     assert mpi_run.run(params, False) == {"changed": False}
     with pytest.raises(OptionError, match="files"):
         mpi_run.run({**params, "files": {"../a.py": ""}}, False)
+    mpi_run.run({**params, "claim": claim("me@here", FIRST)}, False)
+    assert RunDir("x", run_dir).read_mark()["owner"] == "me@here"
+    with pytest.raises(ProblemError, match="run-taken|belongs to me@here"):
+        mpi_run.run({**params, "claim": claim("you@there", SECOND)}, False)
