@@ -74,6 +74,8 @@ attributes:
     support: full
   diff_mode:
     support: none
+  idempotent:
+    support: full
 seealso:
   - module: gpufabric.nccl.worker_pods_plan
   - module: gpufabric.nccl.mpijob_plan

@@ -27,7 +27,7 @@ class Cluster:
         self.objects, self.calls, self.forbidden = {}, [], set()
         self._uids = (f"u{number}" for number in itertools.count())
 
-    def __call__(self, action, module_name, module_args, **more):
+    def __call__(self, module_name, module_args, **_more):
         self.calls.append((module_name, module_args))
         return getattr(self, module_name.rsplit(".", 1)[1])(**module_args)
 
@@ -75,7 +75,7 @@ class Cluster:
 @pytest.fixture
 def cluster(monkeypatch):
     cluster = Cluster()
-    monkeypatch.setattr(RunObjects, "_execute_module", lambda self, **more: cluster(self, **more))
+    monkeypatch.setattr(RunObjects, "_execute_module", cluster)
     return cluster
 
 
