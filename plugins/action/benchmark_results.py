@@ -27,7 +27,7 @@ class ActionModule(VariablesAction):
         plan, look = arguments["plan"], arguments["look"]
         try:
             found = complete_results(plan, arguments["run"], look.get("problems", ()), look.get("hosts", ()))
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             launcher = plan.get("launcher") or "the launcher"
             raise GpufabricError(
                 f"what {launcher} returned of the run is not what mpi_run returns: {type(error).__name__}: {inert(clean(str(error)))}"

@@ -130,7 +130,7 @@ class ActionModule(NodeAction):
         try:
             runner = check_answer(self._launcher, "runner", begun.pop("runner"), _RUNNER)
             return self._follow(begun, **runner)
-        except (AttributeError, GpufabricError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, GpufabricError, LookupError, TypeError, ValueError) as error:
             Display().vvv(traceback.format_exc())
             begun.pop("points", None)
             text = inert(clean(" ".join(str(error).split())))[:200]

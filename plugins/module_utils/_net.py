@@ -152,7 +152,7 @@ def _listing(addresses: t.Iterable[InterfaceAddress]) -> str:
 def parse_port_range(value: str) -> range:
     """``"20000-20999"`` as a range of ports, both ends included. Raises OptionError."""
     first, dash, last = value.partition("-")
-    if dash and first.strip().isdigit() and last.strip().isdigit():
+    if dash and first.strip().isdecimal() and last.strip().isdecimal():
         ports = range(int(first), int(last) + 1)
         if ports and ports[0] >= 1 and ports[-1] <= 65535:
             return ports

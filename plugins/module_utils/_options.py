@@ -77,7 +77,7 @@ def _number(name: str, spec: Spec, value: t.Any) -> float:
         raise OptionError(name, value, wanted)
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise OptionError(name, value, wanted) from None
     if not math.isfinite(number):
         raise OptionError(name, value, wanted)
@@ -93,7 +93,11 @@ def _list(name: str, spec: Spec, value: t.Any) -> list[t.Any]:
         raise OptionError(name, value, "a list; as text with commas, with lines, or in JSON")
     if isinstance(value, (t.Mapping, int, float)):
         value = [value]
-    items = list(value)
+    try:
+        items = list(value)
+    except TypeError:
+        # YAML makes a date of what looks like one.
+        raise OptionError(name, value, "a list; as text with commas, with lines, or in JSON") from None
     return [
         _READERS[elements["type"]](f"{name}[{number}]" if len(items) > 1 else name, elements, item)
         for number, item in enumerate(items)

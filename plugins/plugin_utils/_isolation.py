@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import AnswerError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.isolation_search import (
     SCHEMA,
     last_round,
@@ -361,8 +362,11 @@ def _observation(run: Entry, result: Entry, launcher: str) -> tuple[dict[str, t.
     if "points" not in result:
         reason = str(result.get("msg") or f"{launcher} gave no answer")
         return {**entry, "reason": _one_line(reason), "unreachable": [launcher]}, None
-    plan = {"points": run["points"], "hosts": run["hosts"]}
-    (document,) = complete_results(plan, result)
+    plan = {"points": run["points"], "hosts": run["hosts"], "launcher": launcher}
+    try:
+        (document,) = complete_results(plan, result)
+    except AnswerError as error:
+        return {**entry, "reason": _one_line(str(error)), "unreachable": [launcher]}, None
     errors = [problem for problem in document["problems"] if problem["severity"] == "error"]
     values = [_value(row, document["rank_count"]) for row in document["rows"]]
     if document["verdict"] in ("pass", "unchecked") and any(values):

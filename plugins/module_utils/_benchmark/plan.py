@@ -35,6 +35,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import exact_names, unusable
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.checking import check_document
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     RESULT_SCHEMA,
     add_problems,
@@ -409,7 +410,7 @@ def complete_results(
     ``plan``: of plan_benchmark, its ``points`` and ``sweep``. ``run``: what mpi_run returned, its ``points`` in the same order,
     whether it was ``limited``, and the ``msg`` where points failed. Points of a sweep that were not run since its time was
     over have no document: they are missing, and that is all. ``found``: what a look at the hosts found after points failed.
-    ``hosts``: what mpi_preflight returned of each host then.
+    ``hosts``: what mpi_preflight returned of each host then. Raises AnswerError if a result is none.
     """
     documents = []
     sweep = plan.get("sweep") or [None] * len(plan["points"])
@@ -419,6 +420,8 @@ def complete_results(
         if swept and run.get("limited") and outcome["status"] == "not_run":
             continue
         printed = outcome.get("results")
+        if printed:
+            check_document(plan.get("launcher") or "the launcher", printed[0])
         document: ResultDocument = printed[0].copy() if printed else _empty_document()
         # mpirun knows the hosts by their addresses.
         document["problems"] = [_with_name(entry, names) for entry in entries_from(document["problems"])]

@@ -88,6 +88,12 @@ class Test:
     complaints: Complaints = dataclasses.field(default_factory=Complaints)
     #: Formats without a summary say in another way that they are whole; None where the summary is to be there.
     ended: bool | None = None
+    _known: set[str] = dataclasses.field(default_factory=set)
+
+    def has_row(self, row: Row) -> bool:
+        """Whether there is such a row. Those that are there already are looked through once, however often this is asked."""
+        self._known.update(map(repr, self.rows[len(self._known) :]))
+        return repr(row) in self._known
 
     def lose(self, evidence: str) -> None:
         """Count a torn row whose parts cannot be joined."""

@@ -77,6 +77,8 @@ _COLLECTIVES = {
 }
 #: What stands for a value that is no number: -J writes "nan" and inf, -Z json nan and inf.
 _NO_NUMBER = re.compile(r"-?(?:nan|inf|infinity)(?:\(.*\))?", re.IGNORECASE)
+#: Of 64 bits; JSON has integers of any length.
+_LARGEST = 1 << 63
 #: -J writes six decimals.
 _STEPS = Steps(0.5e-6, 0.5e-6, 0.5e-6)
 _PASSED_OVER = ("times_us", "per_process_max_times_us")
@@ -527,11 +529,13 @@ def _list(value: t.Any) -> list[t.Any]:
 
 
 def _is_count(value: t.Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST
 
 
 def _is_number(value: t.Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < _LARGEST
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def _is_no_number(value: t.Any) -> bool:

@@ -173,7 +173,9 @@ class Piece:
         if before and "error" in layout.kinds:
             half = before[-1]["out_of_place"] or before[-1]["in_place"]
             size = before[-1]["size"]
-            factors.append(half["algbw"] * (half["time_us"] or 0.0) * 1e3 / size if size else 1.0)
+            # Either may have been printed as nan.
+            if size and half["algbw"] is not None:
+                factors.append(half["algbw"] * (half["time_us"] or 0.0) * 1e3 / size)
         for start, end, _placement in layout.halves:
             if not self.cells[start]:
                 continue

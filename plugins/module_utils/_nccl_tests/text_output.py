@@ -148,7 +148,7 @@ class TextReader:
                 self._row(begin[: match.start()], match, begin[match.end() : end], whole or end < len(begin))
             return
         for kind, mark in _MARKS.items():
-            line_of_kind = LINES[kind].search(text) if mark in text else None
+            line_of_kind = LINES[kind].search(begin) if mark in begin else None
             if line_of_kind:
                 self._line(kind, line_of_kind)
                 return
@@ -455,7 +455,7 @@ class TextReader:
         test = self.tests[-1]
         row = row_of(piece)
         # Somebody may print a row again when the test is over.
-        if test.averages and test.bounds and test.runs == 1 and row in test.rows:
+        if test.averages and test.bounds and test.runs == 1 and test.has_row(row):
             return None
         test.rows.append(row)
         test.note_steps(row, {placement: steps_of(piece, start) for start, _end, placement in piece.layout.halves})

@@ -536,7 +536,7 @@ def _in_order(a: int, b: int) -> tuple[int, int]:
 
 def natural(text: str) -> list[t.Any]:
     """A key that sorts node-10 after node-9."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", text) if part]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", text) if part]
 
 
 def _checks(document: ResultDocument) -> t.Iterator[Check]:

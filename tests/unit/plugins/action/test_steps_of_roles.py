@@ -158,11 +158,19 @@ def test_a_point_that_printed_nothing_has_a_result_too(planned):
         assert [problem["id"] for problem in document["problems"]] == [identity]
 
 
-@pytest.mark.parametrize("run", [{}, {"points": [5]}, {"points": [{**OUTCOME, "results": ["{{ x }}"]}]}])
+@pytest.mark.parametrize("run", [{}, {"points": [5]}])
 def test_a_launcher_that_gives_nonsense_is_named(planned, run):
     result = planned(BenchmarkResults, "nccl_benchmark", {"plan": PLAN, "run": run})
     assert result["failed"] and result["msg"].startswith("what g1 returned of the run is not what mpi_run returns")
-    assert "{{" not in result["msg"]
+
+
+@pytest.mark.parametrize("document", ["{{ x }}", {"summary": {"wrong": "{{ x }}"}}])
+def test_a_launcher_whose_result_is_none_is_named(planned, document):
+    run = {"points": [{**OUTCOME, "results": [document]}]}
+    result = planned(BenchmarkResults, "nccl_benchmark", {"plan": PLAN, "run": run})
+    (problem,) = failure_details(result)["problems"]
+    assert result["failed"] and (problem["id"], problem["host"]) == ("wrong-answer", "g1")
+    assert "{{" not in str(result)
 
 
 def test_the_workers_of_a_job_are_those_of_its_hostfile(collect):
