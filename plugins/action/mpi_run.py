@@ -49,6 +49,8 @@ _POD_IS_GONE = "Error from server (NotFound): pods"
 #: Seconds that one call on the launcher may take, unless poll_grace is shorter, and that the end of a run may.
 _LONGEST_CALL = 20.0
 _LONGEST_END = 120.0
+#: How often a module is run that does not come to its answer.
+_TRIES = 3
 #: Seconds that a point may take beside its own time: to end what it has left on all hosts, to read NCCL's logs, to compress its output.
 _AFTER_POINT = 600.0
 #: How many times as large as fetch_limit the output may be before it was compressed.
@@ -315,8 +317,15 @@ class ActionModule(NodeAction):
 
     def _stop(self) -> dict[str, t.Any]:
         arguments = {name: self._task.args[name] for name in ("run_id", "run_dir", "claim") if name in self._task.args}
+        stopped: dict[str, t.Any] = {}
         with _at_most(_LONGEST_END):
-            return self._execute_module(module_args={**arguments, "state": "stopped"}, task_vars=self._task_vars)
+            for attempt in range(_TRIES):
+                time.sleep(attempt)
+                stopped = self._execute_module(module_args={**arguments, "state": "stopped"}, task_vars=self._task_vars)
+                # Whoever takes the run over ends all that works in it at that moment, this module too.
+                if stopped.get("_ansible_parsed", True):
+                    break
+        return stopped
 
     def _show(self, line: str) -> None:
         self.show(self._launcher, line)

@@ -9,7 +9,6 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
     POLICY,
     RUN_KINDS,
@@ -97,15 +96,14 @@ class ActionModule(ClusterRoleAction):
         policy = self._arguments["policy"]
         # The first claims the run, the last makes pods: there is to be no moment in which they have no NetworkPolicy.
         wanted = [*self._objects[:1], *([policy] if policy else []), *self._objects[1:]]
-        answer = self.execute("kubernetes.core.k8s", resource_definition=claimed(wanted), apply=True)
-        if not answer.get("failed"):
-            return {"changed": answer["changed"], "created": True, "made": _outlines(answer)}
-        if self._is_refused(answer):
-            self.show(
-                "No NetworkPolicy keeps other pods from those of this run: the account may not make one in namespace"
-                f" {self.shared['namespace']}."
-            )
-            wanted = list(self._objects)
+        try:
+            answer = self.change(resource_definition=claimed(wanted), apply=True)
+        except Unanswered as error:
+            return self._remake(self._without_policy() if self._is_refused(error) else wanted)
+        return {"changed": answer["changed"], "created": True, "made": _outlines(answer)}
+
+    def _remake(self, wanted: t.Sequence[Object]) -> dict[str, t.Any]:
+        """What _present does if not all could be made."""
         found = self._named(wanted)
         if self._arguments["joins"] and not self._take_over:
             wanted = with_start_of(found, wanted)
@@ -123,6 +121,9 @@ class ActionModule(ClusterRoleAction):
                 raise ProblemError(problem("run-taken", run_id=self._run_id, state="is being started by another play"))
             return {"changed": answer["changed"], "created": is_new, "made": made}
         except Unanswered as error:
+            if len(wanted) > len(self._objects) and self._is_refused(error):
+                # It comes to light only now where the object before it was there.
+                return self._remake(self._without_policy())
             failure = self.failure(error.problems, str(error))
         except ProblemError as error:
             failure = self.failure([item.as_dict() for item in error.problems], "")
@@ -159,18 +160,18 @@ class ActionModule(ClusterRoleAction):
             if found is not None:
                 return {"changed": self._remove(found), "problems": []}
             found = self._found()
-            # What this play has made is its own, if it took the run over too.
-            if not self._take_over or self._objects:
-                taken = run_taken(self._run_id, self._owner, found, self._objects)
+            # What this play has made is its own, if it took the run over too. In check mode it has made nothing.
+            made = [] if self._task.check_mode else self._objects
+            if made or not self._take_over:
+                taken = run_taken(self._run_id, self._owner, found, made)
                 if taken:
                     return {"problems": [taken[0].as_dict()]}
-            makers = [item for item in found if self._makes_pods(item)]
-            changed = [
-                self._remove(makers),
-                self._remove_pods(),
-                self._remove(item for item in found if item not in makers),
-            ]
-            return {"changed": any(changed), "problems": []}
+            changed = self._remove(filter(self._makes_pods, found))
+            if any(map(self._makes_pods, self._found())) and not self._task.check_mode:
+                # Another play of the owner goes on with what is left.
+                return {"changed": changed, "problems": []}
+            rest = [self._remove_pods(), self._remove(item for item in found if not self._makes_pods(item))]
+            return {"changed": changed or any(rest), "problems": []}
         except Unanswered as error:
             return {"problems": [self._leftovers(str(error)).as_dict()]}
 
@@ -211,12 +212,18 @@ class ActionModule(ClusterRoleAction):
             raise
         return bool(answer["changed"])
 
-    def _is_refused(self, answer: Object) -> bool:
+    def _is_refused(self, error: Unanswered) -> bool:
         """Whether the account may not make the NetworkPolicy that it can go on without."""
         if not self._arguments["policy"] or self._arguments["policy_required"]:
             return False
-        forbidden = "kube-forbidden" in {item["id"] for item in problems_from_result(answer)}
-        return forbidden and "networkpolicies" in str(answer.get("msg"))
+        return "kube-forbidden" in {item["id"] for item in error.problems} and "networkpolicies" in error.message
+
+    def _without_policy(self) -> list[Object]:
+        self.show(
+            "No NetworkPolicy keeps other pods from those of this run: the account may not make one in namespace"
+            f" {self.shared['namespace']}."
+        )
+        return list(self._objects)
 
     def _leftovers(self, said: str) -> Problem:
         kinds = ",".join(kind.lower() for _version, kind in RUN_KINDS[self._role])

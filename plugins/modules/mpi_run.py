@@ -51,7 +51,7 @@ options:
       - V(finished) runs the points to their end.
       - V(started) starts the run and does not wait for it. The next call with V(finished) and the same points and settings
         waits for its end, or returns its result; see O(orphan_timeout).
-      - V(prepared) only writes O(files), as a node needs them where rank 0 runs on another node than mpirun.
+      - V(prepared) claims the run for O(claim) and writes O(files), as a node needs them where rank 0 runs on another node than mpirun.
       - V(stopped) ends the points that still run, on this node and on the hosts, and keeps their files. With O(claim), only those of the
         play's own run.
       - V(absent) does the same, and removes the files and the hostfile.
@@ -434,11 +434,10 @@ def run(params: dict, check_mode: bool) -> dict:
         return {"changed": changed}
     if params["state"] == "prepared":
         texts = parse_files(params["files"])
-        if check_mode:
-            ownership.check()
-        else:
+        replaced = ownership.replace(check_mode)
+        if not check_mode:
             ownership.take()
-        return {"changed": files.prepare(texts, check_mode)}
+        return {"changed": files.prepare(texts, check_mode) or replaced}
     if params["state"] == "stopped":
         lost = ownership.loss()
         if lost is not None:

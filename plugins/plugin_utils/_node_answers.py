@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
@@ -97,6 +97,10 @@ def _words(value: t.Any) -> str:
     return clean(str(getattr(getattr(value, "event", None), "msg", value)))
 
 
+def _cleaned(error: AnsibleError) -> AnsibleError:
+    return type(error)(clean(str(error)))
+
+
 class NodeAction(ActionBase):
     """An action whose module runs on a node, and may say only what ``told_by_node`` lets through."""
 
@@ -115,8 +119,15 @@ class NodeAction(ActionBase):
         """As Ansible does it, with all that the node prints cleaned: Ansible shows what it finds beside an answer, and in place of one."""
         try:
             return clean_values(super()._low_level_execute_command(*arguments, **keywords))
-        except AnsibleConnectionFailure as error:
-            raise type(error)(clean(str(error))) from None
+        except AnsibleError as error:
+            raise _cleaned(error) from None
+
+    def _transfer_file(self, *arguments: t.Any, **keywords: t.Any) -> t.Any:
+        """As Ansible does it: why a file did not come there is told in what the node printed."""
+        try:
+            return super()._transfer_file(*arguments, **keywords)
+        except AnsibleError as error:
+            raise _cleaned(error) from None
 
     def _parse_returned_data(self, res: dict[str, t.Any], *more: t.Any) -> dict[str, t.Any]:
         """The module's answer, before Ansible has looked at it."""

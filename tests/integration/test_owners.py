@@ -135,9 +135,12 @@ def test_a_run_in_an_adopted_job_is_left_alone(fresh_nodes, told):
             failing = nodes.playbook(adopt(first=[{"ansible.builtin.fail": {"msg": "early"}}]), **me)
             assert failing.returncode != 0 and "early" in failing.output and failing.changed() == [], failing.output
             assert files() == made
-            # A run of another owner in the worker's pod.
-            theirs = nodes.playbook([{**play(role("key_exchange"))[0], "hosts": "g2"}], **YOU)
-            assert theirs.returncode == 0, theirs.output
+            # The worker, which has rank 0, is the run's too.
+            theirs = [{**play(role("key_exchange"))[0], "hosts": "g2"}]
+            refused = nodes.playbook(theirs, **YOU)
+            assert refused.returncode != 0 and "run-taken" in refused.output, refused.output
+            taken = nodes.playbook(theirs, **YOU, gpufabric_take_over=True)
+            assert taken.returncode == 0, taken.output
         finally:
             nodes.shell("g2", "touch /run/go-on")
         ended = first.result()

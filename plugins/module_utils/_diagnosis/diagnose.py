@@ -57,6 +57,8 @@ diagnose = CATALOGUE.diagnose
 _CHECK_EXPLAINS = {
     "address-space-low": "host-memory",
     "mpi-prefix-differs": "daemon-missing",
+    # Which ranks crash is chance.
+    "mpi-version-differs": "rank-crashed",
     "env-not-accepted": "daemon-library-missing",
     "env-not-sent": "daemon-library-missing",
     "ssh-max-startups": "ssh-closed",

@@ -141,7 +141,9 @@ def _stateful_set(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
         "selector": {"matchLabels": labels(run_id, ROLE)},
         "template": make_template(labels(run_id, ROLE), settings, _container(settings, init)),
     }
-    metadata = {**_metadata(run_id, settings), "annotations": ownership(settings["owner"], spec)}
+    # A NetworkPolicy that another play wants is not taken from a run that goes on either.
+    made_with = [spec, shield(settings["network_policy"])[0]]
+    metadata = {**_metadata(run_id, settings), "annotations": ownership(settings["owner"], made_with)}
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
 
 

@@ -250,7 +250,8 @@ def read_gpus(kfd: str = "/sys/class/kfd/kfd/topology/nodes", pci: str = "/sys/b
         "vendor": "amd" if amd else "none",
         "count": len(amd),
         "names": sorted({name for name in amd if name}),
-        "unusable": [] if amd else find_pci_gpus(pci),
+        # A pod has those that it asked for, and sees the others of its node.
+        "unusable": [] if amd or "KUBERNETES_SERVICE_HOST" in os.environ else find_pci_gpus(pci),
     }
 
 

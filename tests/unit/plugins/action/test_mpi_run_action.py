@@ -129,6 +129,22 @@ def test_who_has_taken_the_run_meanwhile_is_told(identity, is_there):
     assert outcome["points"][0]["problems"] == [{**taken, "host": "g1"}] and outcome["msg"] == "Is you's."
 
 
+def test_a_module_that_was_ended_by_who_takes_the_run_is_run_again(monkeypatch):
+    taken = {"id": "run-taken", "severity": "error", "host": "g1", "cause": "Is you's.", "cure": "Do.", "evidence": ""}
+    junk = {"failed": True, "msg": "No start of json char found", "_ansible_parsed": False}
+    answers = iter([junk, junk, {"failed": True, "msg": "no", "problems": [taken], "_ansible_parsed": True}])
+    monkeypatch.setattr(mpi_run.time, "sleep", lambda _seconds: None)
+    following = action(
+        _options={**OPTIONS, "show": "none", "claim": {"owner": "me"}},
+        _task=types.SimpleNamespace(args={}),
+        _task_vars={},
+        _ask=lambda command, parse: Look(True),
+        _execute_module=lambda **_more: next(answers),
+    )
+    outcome = following._follow_checked({"points": [point()], "notes": [], "followed": False, "runner": RUNNER})
+    assert [item["id"] for item in outcome["points"][0]["problems"]] == ["run-taken"]
+
+
 def test_who_does_not_say_who_asks_is_told_that_the_run_is_gone():
     begun = {"points": [{"name": "a"}], "notes": [], "followed": False, "runner": RUNNER}
     following = action(_options={**OPTIONS, "show": "none", "claim": None}, _ask=lambda command, parse: Look(False))

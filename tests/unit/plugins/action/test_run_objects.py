@@ -192,6 +192,26 @@ def test_an_account_that_may_make_no_policy_goes_on_without_unless_it_is_require
     assert play("absent", objects=result["made"])["problems"] == [] and cluster.names() == []
     assert present(play, plan())["created"] and "No NetworkPolicy" in capsys.readouterr().out
     assert cluster.names() == ["Service", "StatefulSet"]
+    # And goes on with them, or takes them over: the first object is refused then, and not the policy.
+    for more, created in (({}, False), ({"take_over": True}, True)):
+        again = present(play, plan(), **more)
+        assert not again.get("failed") and again["created"] is created
+        assert capsys.readouterr().out.count("No NetworkPolicy") == 1
+
+
+def test_pods_of_a_play_that_begins_while_another_removes_stay(play, plan, cluster, monkeypatch):
+    made = present(play, plan())
+    delete = cluster.delete
+
+    def deleted(kind, **given):
+        answer = delete(kind=kind, **given)
+        if kind == "StatefulSet":
+            present(play, plan())
+        return answer
+
+    monkeypatch.setattr(cluster, "delete", deleted)
+    assert play("absent", objects=made["made"])["problems"] == []
+    assert cluster.names() == ["NetworkPolicy", "Service", "StatefulSet"]
 
 
 def test_what_cannot_be_removed_is_told_with_the_command(play, plan, cluster, monkeypatch):

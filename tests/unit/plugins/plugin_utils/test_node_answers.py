@@ -7,10 +7,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
+from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import connection_loader
 from ansible.release import __version__ as ansible_version
 from ansible.template import Templar
@@ -88,7 +89,8 @@ def answer(monkeypatch):
         for name, value in attributes.items():
             setattr(task, name, value)
         connection = connection_loader.get("local", context, None)
-        connection.set_options()
+        # As ansible.cfg may not say: without it, the module is a file that is brought first.
+        connection.set_options(direct={"pipelining": True})
         monkeypatch.setattr(type(connection), "exec_command", printed)
         connection._shell.tmpdir = "/nosuch"
         action = NodeModule(task, connection, context, loader, Templar(loader), None)
@@ -176,3 +178,13 @@ def test_what_a_connection_says_of_the_node(answer):
 def test_no_module_is_left_to_itself(answer):
     with pytest.raises(AnsibleActionFail, match="async"):
         answer(prints("{}"), async_val=10)
+
+
+def test_why_a_file_did_not_come_to_the_node_is_cleaned(monkeypatch):
+    def refuse(*_arguments, **_keywords):
+        raise AnsibleError(f"failed to transfer file: {ESCAPE}")
+
+    monkeypatch.setattr(ActionBase, "_transfer_file", refuse)
+    with pytest.raises(AnsibleError) as raised:
+        NodeModule.__new__(NodeModule)._transfer_file("here", "there")
+    assert ESCAPE not in str(raised.value) and CLEANED in str(raised.value)

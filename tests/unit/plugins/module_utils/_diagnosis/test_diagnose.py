@@ -297,6 +297,12 @@ def test_a_closer_look_takes_the_place_of_what_mpirun_says():
     assert ("daemon-missing", "g2") in [(item.id, item.host) for item in combine_with_checks(told, both)]
 
 
+def test_ranks_that_crash_since_versions_differ_are_no_fault_of_their_own():
+    told = [problem("rank-crashed", "g2", rank=1, signal=11)]
+    looked = [problem("mpi-version-differs", "g3", there="4.1.8", here="4.1.4")]
+    assert [(item.id, item.host) for item in combine_with_checks(told, looked)] == [("mpi-version-differs", "g3")]
+
+
 def test_interleaved_blocks_of_ranks():
     blocks = [
         [
