@@ -36,14 +36,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress impor
     poll_interval,
     read_command,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import descendants, read_processes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RUN_ID_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction
 
-#: Why the module leaves a run alone.
-_OF_OWNERS = ("run-in-use", "run-taken")
 #: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
 _POD_IS_GONE = "Error from server (NotFound): pods"
 #: Seconds that one call on the launcher may take, unless poll_grace is shorter, and that the end of a run may.
@@ -217,7 +216,7 @@ class ActionModule(NodeAction):
     def _check_owner(self, stopped: t.Mapping[str, t.Any]) -> None:
         """Raise _LauncherLost if the module refused to end the run, because another play has taken it."""
         for entry in entries_from(stopped.get("problems")):
-            if entry["id"] in _OF_OWNERS:
+            if entry["id"] in REFUSALS:
                 raise _LauncherLost(entry["cause"], {**entry, "host": self._launcher})
 
     def _gone(self, directory: str) -> _LauncherLost:

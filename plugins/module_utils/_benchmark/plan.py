@@ -42,6 +42,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import NodeInfo
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
@@ -326,17 +327,14 @@ def _check_together(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.
     }
 
 
-#: What mpi_node_info has to say of a run; anything else is not for a node to say.
-_OF_OWNERS = ("run-in-use", "run-taken")
-
-
 def check_free(refusals: t.Mapping[str, t.Any]) -> None:
     """Raise ProblemError if a host refuses the run to the play. ``refusals``: the ``problems`` of mpi_node_info, by host."""
     found = [
         Problem.from_dict({**entry, "host": host})
         for host, entries in refusals.items()
         for entry in entries_from(entries)
-        if entry["id"] in _OF_OWNERS
+        # Anything else is not for a node to say.
+        if entry["id"] in REFUSALS
     ]
     if found:
         raise ProblemError(*found)

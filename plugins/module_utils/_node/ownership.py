@@ -38,6 +38,9 @@ CLAIM_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     }
 }
 
+#: Why a module leaves a run alone: it is in use by another play of its owner, or is another owner's.
+REFUSALS = ("run-in-use", "run-taken")
+
 #: Seconds after which a run that shows no sign of life is over: between two tasks of a play over many hosts nothing runs on one.
 _QUIET = 600
 
