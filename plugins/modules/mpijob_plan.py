@@ -101,6 +101,21 @@ points:
   type: list
   elements: dict
   sample: [{name: all_reduce, collective: all_reduce}]
+policy:
+  description: The NetworkPolicy to make; V(null) for none.
+  returned: success
+  type: dict
+  sample: {kind: NetworkPolicy, metadata: {name: gpufabric-default}}
+policy_required:
+  description: Whether an account that may not make it is refused.
+  returned: success
+  type: bool
+  sample: false
+removal:
+  description: The command by which a person removes the objects.
+  returned: success
+  type: str
+  sample: kubectl --namespace default delete mpijob,networkpolicy,configmap --selector gpufabric.nccl/mpijob=default
 needs:
   description: The permissions that this needs, each as API group, resource and verbs.
   returned: success

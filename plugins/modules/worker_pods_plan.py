@@ -40,7 +40,7 @@ name:
   description: Name of the objects to make.
   returned: success
   type: str
-  sample: nccl-default
+  sample: gpufabric-default
 selector:
   description: Label selector of the pods, if they are chosen by one.
   returned: success
@@ -58,6 +58,21 @@ objects:
   type: list
   elements: dict
   sample: [{kind: StatefulSet, metadata: {name: gpufabric-default}}]
+policy:
+  description: The NetworkPolicy to make; V(null) for none.
+  returned: success
+  type: dict
+  sample: {kind: NetworkPolicy, metadata: {name: gpufabric-default}}
+policy_required:
+  description: Whether an account that may not make it is refused.
+  returned: success
+  type: bool
+  sample: false
+removal:
+  description: The command by which a person removes the objects.
+  returned: success
+  type: str
+  sample: kubectl --namespace default delete statefulset,networkpolicy,service --selector gpufabric.nccl/run=default
 needs:
   description: The permissions that this needs, each as API group, resource and verbs.
   returned: success

@@ -151,6 +151,7 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
         "backend": backend,
         "objects": [config, job],
         "policy": network_policy(run_id, ROLE, {"name": name, **metadata}, settings["owner"]) if shielded else None,
+        "policy_required": bool(policy_needs),
         "workers": workers,
         # A pod on the network of its node has the node's name.
         "host_names": len(workers) if settings["host_network"] else workers,

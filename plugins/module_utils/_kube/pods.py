@@ -52,7 +52,7 @@ TO_ADOPT = (("", "pods", ("get", "list")), ("", "pods/exec", ("create",)))
 
 
 def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
-    """How a run gets its pods: ``adopt`` (bool), ``name``, ``selector``, ``names``, ``objects`` and a ``policy`` to make, ``needs``.
+    """How a run gets its pods: ``adopt`` (bool), ``name``, ``selector``, ``names``, ``objects`` and ``policy`` to make, ``needs``.
 
     ``settings``: the role's variables without their prefix. ``init``: the program of the pods' first process, in Python.
     ``needs``: permissions as (group, resource, verbs). Raises OptionError.
@@ -72,6 +72,7 @@ def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
             "names": ways.get("names", []),
             "objects": [],
             "policy": None,
+            "policy_required": False,
             "needs": TO_ADOPT,
         }
     _check_creation(settings)
@@ -91,6 +92,7 @@ def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
         "names": [],
         "objects": objects,
         "policy": network_policy(run_id, ROLE, _metadata(run_id, settings), settings["owner"]) if shielded else None,
+        "policy_required": bool(policy_needs),
         "needs": needs,
     }
 
