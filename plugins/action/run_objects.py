@@ -24,8 +24,9 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import owner
 
 Object = t.Mapping[str, t.Any]
 
-#: A role that gives a play a short time to wait for pods means those that start.
+#: Seconds. A short time to wait for pods is meant for those that start.
 _LEAST_WAIT = 300
+#: Seconds between two looks.
 _PAUSE = 2
 
 

@@ -49,7 +49,7 @@ def cluster_of(variables: t.Mapping[str, t.Any]) -> dict[str, str | None]:
 
 
 class Unanswered(Exception):
-    """The cluster does not answer a question: ``problems``."""
+    """The cluster does not answer, or refuses what it is asked for: ``problems``, and the ``message`` of kubernetes.core."""
 
     def __init__(self, answer: t.Mapping[str, t.Any]) -> None:
         self.problems = problems_from_result(answer)
