@@ -18,8 +18,8 @@ description:
     or settings differ, that call fails. If the run has already ended and its result was never collected, the call returns that result.
   - If a run was stopped, ended itself, or lost its process on the launcher, the next call continues it; see O(resume).
   - A play that is interrupted ends the run.
-  - With O(claim), a run that another play has taken since is neither continued nor ended by this one. It is never taken over here, but by
-    M(gpufabric.nccl.sshd_instance) and M(gpufabric.nccl.mpi_hostfile), which come before.
+  - With O(claim), a run that another play has taken since is neither continued nor ended by this one. Only O(state=prepared) takes a run
+    over, as M(gpufabric.nccl.sshd_instance) and M(gpufabric.nccl.mpi_hostfile) do, which come before.
   - A point that takes too long, fails, or is stopped leaves no process. On all hosts of the hostfile, the module ends each process that
     has the run's E(GPUFABRIC_POINT), over the run's ssh, by SIGTERM and then by SIGKILL.
   - The output of the programs stays in files on the launcher. A file above 1 MiB is compressed when its point is over.
