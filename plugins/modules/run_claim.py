@@ -10,8 +10,9 @@ module: run_claim
 short_description: Say who starts or removes a run on nodes
 version_added: 0.2.0
 description:
-  - Makes the option O(gpufabric.nccl.sshd_instance#module:claim) of M(gpufabric.nccl.sshd_instance), M(gpufabric.nccl.run_cleanup) and
-    M(gpufabric.nccl.mpi_node_info). With it, they leave a run alone that another owner, or another play, is using.
+  - Makes the option O(gpufabric.nccl.sshd_instance#module:claim) of all modules that start, use or remove a run, such as
+    M(gpufabric.nccl.sshd_instance) and M(gpufabric.nccl.run_cleanup). With it, they leave a run alone that another owner, or another play, is
+    using.
   - Nothing runs on the host. With C(run_once), one task is enough for all hosts of a play.
 author:
   - gpufabric contributors (@gpufabric)
