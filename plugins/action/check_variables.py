@@ -10,6 +10,7 @@ import typing as t
 
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction
 
 #: What playbooks have in their headers (hosts, imports), where no variable of a host is known.
@@ -65,6 +66,19 @@ def check_own_run(name: str, value: t.Any, given: t.Any) -> None:
         raise OptionError("gpufabric_run_id", given, f"to leave it out here, since {name} ({value}) names the run")
 
 
+def check_group(
+    name: str, group: str, mark: str, hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[str, t.Any]]
+) -> None:
+    """Raise OptionError if others than those that a role joins to its group are in it: they would take part.
+
+    ``name``: the variable that names the ``group``. ``mark``: a variable that the role gives to those that it joins. ``hosts``: of
+    the group now. ``variables``: by host, as ``hostvars`` holds them.
+    """
+    others = [host for host in hosts if mark not in variables[host]]
+    if others:
+        raise OptionError(name, group, f"another group, since the inventory has {listing(others)} in this one")
+
+
 class ActionModule(VariablesAction):
     """Checks the variables of several roles at once."""
 
@@ -72,6 +86,10 @@ class ActionModule(VariablesAction):
         "roles": {"type": "list", "elements": "str", "default": []},
         "playbook": {"type": "bool", "default": False},
         "hosts": {"type": "list", "elements": "str"},
+        "group": {
+            "type": "dict",
+            "options": {"name": {"type": "str", "required": True}, "mark": {"type": "str", "required": True}},
+        },
         "own_run": {
             "type": "dict",
             "options": {"name": {"type": "str", "required": True}, "value": {"type": "str", "required": True}},
@@ -90,6 +108,10 @@ class ActionModule(VariablesAction):
             check_ignored(known, self._task_vars["groups"]["all"], self._task_vars["hostvars"])
         if arguments["own_run"] is not None:
             check_own_run(**arguments["own_run"], given=self.value_of("gpufabric_run_id"))
+        if arguments["group"] is not None:
+            group = str(self.value_of(arguments["group"]["name"]))
+            hosts = self._task_vars["groups"].get(group, [])
+            check_group(**arguments["group"], group=group, hosts=hosts, variables=self._task_vars["hostvars"])
         if arguments["hosts"] is not None:
             play = self._task.get_play()
             check_together(arguments["hosts"], self._task_vars["ansible_play_batch"], play.serial, play.strategy)

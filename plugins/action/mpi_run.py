@@ -42,6 +42,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts import cpu_program
 
 #: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
 _POD_IS_GONE = "Error from server (NotFound): pods"
@@ -89,6 +90,8 @@ class ActionModule(NodeAction):
             self._fetch_limit = parse_size("fetch_limit", self._options["fetch_limit"])
         except GpufabricError as error:
             return {**result, "failed": True, "msg": str(error)}
+        if self._options["cpu_program"]:
+            self._task.args = {**self._task.args, "files": {**self._options["files"], **cpu_program()}}
         state = self._options["state"]
         if state in ("finished", "started"):
             result.update(self._start(waits=state == "finished"))

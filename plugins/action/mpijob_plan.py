@@ -12,13 +12,15 @@ import yaml
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import ROLE, job_to_follow, plan_job
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
+    mark_play,
     mark_start,
     object_name,
     removal_command,
 )
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import cluster_of
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import owner_of_run
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import claim_of
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts import cpu_program
 
 _LETTERS = string.ascii_lowercase + string.digits
 
@@ -42,10 +44,11 @@ class ActionModule(PlanAction):
         run_id = variables["gpufabric_run_id"]
         own = without_prefix(variables, "mpijob_")
         name, owner = arguments["name"] or own["name"], ""
+        claim = claim_of(variables["gpufabric_owner"], take_over=False)
         if own["state"] == "submitted":
             # The cluster's DNS may still have addresses of the pods of an earlier job of the same name.
             name = name or f"{object_name(run_id)}-{''.join(secrets.choice(_LETTERS) for _letter in range(5))}"
-            owner = owner_of_run(variables["gpufabric_owner"])
+            owner = claim["owner"]
         settings = {
             **own,
             "name": name,
@@ -59,23 +62,23 @@ class ActionModule(PlanAction):
         if benchmark["backend"] == "cpu":
             # Its ranks use none, and other jobs may want them.
             settings["gpus"] = 0
-        roles = self.role_path.parent
-        files = {
-            path.name: path.read_text(encoding="utf-8")
-            for path in (roles / "mpijob/files/mpijob-pod", roles / "nccl_benchmark/files/cpu_perf.py")
-        }
+        script = self.role_path / "files" / "mpijob-pod"
+        files = {script.name: script.read_text(encoding="utf-8"), **cpu_program()}
         plan = plan_job(run_id, settings, files)
         followed = job_to_follow(arguments["found"], plan["objects"][-1])
         if followed:
             settings["name"] = followed
             plan = plan_job(run_id, settings, files)
+        first = plan["objects"][0]
         if owner:
-            mark_start(plan["objects"][0])
+            mark_start(first)
+            mark_play(first, claim["controller"], claim["play"])
         objects = [item for item in (plan["policy"], *plan["objects"]) if item]
         return {
             **plan,
             "settings": settings,
             "followed": followed,
+            "mark": {name: first[name] for name in ("apiVersion", "kind", "metadata")},
             "manifest": manifest_of(objects),
             "removal": removal_command(run_id, ROLE, cluster_of(variables)),
         }

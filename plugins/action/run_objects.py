@@ -15,12 +15,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects impor
     claimed,
     objects_taken,
     outline,
+    run_in_use,
     run_taken,
     selector,
     with_start_of,
 )
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import ClusterRoleAction, Unanswered
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import owner_of_run
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import claim_of, owner_of_run
 
 Object = t.Mapping[str, t.Any]
 
@@ -84,6 +85,8 @@ class ActionModule(ClusterRoleAction):
         if not self._take_over:
             staying = [item for item in found if not self._is_going(item)]
             _stop_if(run_taken(self._run_id, self._owner, staying, self._objects))
+            claim = claim_of(self.shared["owner"], take_over=False)
+            _stop_if(run_in_use(self._run_id, staying, claim["controller"], claim["play"], claim["live"]))
         return {"found": [outline(item) for item in found]}
 
     def _makes_pods(self, item: Object) -> bool:

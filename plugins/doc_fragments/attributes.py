@@ -24,7 +24,10 @@ attributes:
     platforms: linux
     support: full
   action_group:
-    description: Use C(group/gpufabric.nccl.all) in C(module_defaults) to set defaults for this module.
+    description:
+      - Use C(group/gpufabric.nccl.all) in C(module_defaults) to set defaults for this module.
+      - The modules with C(run_id) and C(run_dir) are in C(group/gpufabric.nccl.run) too, those with C(kubeconfig),
+        C(context) and C(namespace) in C(group/gpufabric.nccl.cluster).
     support: full
     membership:
       - gpufabric.nccl.all

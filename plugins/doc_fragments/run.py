@@ -21,7 +21,7 @@ options:
     description:
       - Directory of the run on the node, with everything that the run leaves there. Created with mode 0700.
       - An absolute path of two parts or more, of letters, digits and C(._+-). Each directory on the way to it must be of root or
-        of this user.
+        of this user. None may be writable by a group of other users or by everybody, unless it has the sticky bit.
       - It may hold other files too. It must not have directories of the names that a run uses (C(sshd), C(ssh), C(mpi), C(account),
         C(tmp)), unless this run made them. The file C(.gpufabric) in it names the run. Without it, nothing there is ever removed.
       - The default is C(/run/gpufabric/RUN_ID) for root and C(/tmp/gpufabric-UID/RUN_ID) for any other user.

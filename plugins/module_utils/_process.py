@@ -129,9 +129,13 @@ def send_signal(identity: Identity, number: int) -> None:
 
 
 def is_in_this_namespace(pid: int) -> bool:
-    """Whether a process is in this PID namespace, as far as one can see: those of a container here are another node's."""
+    """Whether a process is in this PID namespace and file system, as far as one can see: those of a container here are another node's.
+
+    Containers may share the PID namespace of their machine (``hostPID``).
+    """
     try:
-        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
+        is_here = os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
+        return is_here and os.path.samefile(f"/proc/{pid}/root", "/")
     except OSError:
         return True
 

@@ -9,8 +9,10 @@
 from __future__ import annotations
 
 import contextlib
+import grp
 import json
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -274,8 +276,8 @@ def nearest_existing(path: str) -> str:
 def foreign_on_way(path: str, uid: int) -> t.Iterator[tuple[str, str]]:
     """The directories on the way to a path in which others than root and a user can replace what is there, and who, in words.
 
-    Everybody can do so in one that everybody may write, but for those with the sticky bit, such as /tmp. Not in a pod: volumes
-    come so there, and only the pod's users see them.
+    Everybody can do so in one that everybody may write, and a group in one that it may write, but for those with the sticky bit,
+    such as /tmp. Not in a pod: volumes come so there, and only the pod's users see them.
     """
     is_pod = "KUBERNETES_SERVICE_HOST" in os.environ
     trusted = {0, uid, *_users_without_a_number()}
@@ -283,12 +285,25 @@ def foreign_on_way(path: str, uid: int) -> t.Iterator[tuple[str, str]]:
         status = _status(directory)
         if status.st_uid not in trusted:
             yield directory, f"belongs to uid {status.st_uid}, who"
-        elif (
-            stat.S_ISDIR(status.st_mode)
-            and status.st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH
-            and not is_pod
-        ):
+        elif not stat.S_ISDIR(status.st_mode) or status.st_mode & stat.S_ISVTX or is_pod:
+            continue
+        elif status.st_mode & stat.S_IWOTH:
             yield directory, "may be written by everybody, who"
+        elif status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid, trusted):
+            yield directory, f"may be written by gid {status.st_gid}, who"
+
+
+def _is_private_group(gid: int, uids: t.Container[int]) -> bool:
+    """Whether no other users are in a group, such as one that each user has for himself. Root's is as good as root."""
+    if gid == 0:
+        return True
+    try:
+        group = grp.getgrgid(gid)
+        owner = pwd.getpwnam(group.gr_name)
+    except KeyError:
+        return False
+    # By its name: who has it as the first group of several users cannot be asked of all directories of users.
+    return owner.pw_gid == gid and owner.pw_uid in uids and not set(group.gr_mem) - {group.gr_name}
 
 
 def _users_without_a_number() -> list[int]:

@@ -40,6 +40,20 @@ options:
         on its own (C(strategy=free)).
     type: list
     elements: str
+  group:
+    description:
+      - The group of the inventory that a role joins what it makes to. Fails if other hosts are in it, since they would take part.
+    type: dict
+    version_added: 0.2.0
+    suboptions:
+      name:
+        description: Name of the variable that names the group, such as C(worker_pods_group).
+        type: str
+        required: true
+      mark:
+        description: A variable that the role sets for each host that it joins.
+        type: str
+        required: true
   own_run:
     description:
       - The variable that names the run in a playbook or role that has a run of its own. Fails if C(gpufabric_run_id) has another value, since

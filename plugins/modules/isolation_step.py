@@ -131,6 +131,11 @@ table:
   returned: V(report)
   type: str
   sample: "g3  bad  inside  alone: 0.003696 GB/s (limit 0.01 GB/s)"
+value:
+  description: The value of the mark.
+  returned: V(mark)
+  type: str
+  sample: bad
 present:
   description: The nodes of the cluster that get the mark.
   returned: V(mark)

@@ -99,6 +99,13 @@ options:
       - The other nodes do not get them, except by O(state=prepared).
     type: dict
     default: {}
+  cpu_program:
+    description:
+      - Whether the collection's program for machines without GPUs is written to C(mpi/files) too, as C(cpu_perf.py).
+      - Points that run it, as M(gpufabric.nccl.benchmark_plan) returns them, have rank 0 send it to the other nodes.
+    type: bool
+    default: false
+    version_added: 0.2.0
   hostfile:
     description:
       - Path of the hostfile.

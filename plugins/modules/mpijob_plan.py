@@ -59,6 +59,11 @@ followed:
   returned: success
   type: str
   sample: gpufabric-default-x7k2p
+mark:
+  description: The object that claims the run, without its data.
+  returned: success
+  type: dict
+  sample: {apiVersion: v1, kind: ConfigMap, metadata: {name: gpufabric-default}}
 name:
   description: Name of the job.
   returned: success

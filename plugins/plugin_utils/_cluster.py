@@ -109,9 +109,11 @@ class ClusterMixin(ActionBase):
     def execute(self, module: str, **arguments: t.Any) -> dict[str, t.Any]:
         """Run a module of kubernetes.core on the cluster, again and again where the API server is away for a while."""
         given = {name: value for name, value in {**self._cluster, **arguments}.items() if value is not None}
+        # Modules write their arguments to the controller's log, and objects have values of variables, which may be secret.
+        variables = {**self._task_vars, "ansible_no_target_syslog": True}
         deadline = None
         while True:
-            answer = self._execute_module(module_name=module, module_args=given, task_vars=self._task_vars)
+            answer = self._execute_module(module_name=module, module_args=given, task_vars=variables)
             if not _is_away(answer):
                 self._answered = True
                 return answer

@@ -215,8 +215,12 @@ def report(document: Entry) -> dict[str, t.Any]:
     }
 
 
+#: Of the taint or label of a bad node.
+_MARK_VALUE = "bad"
+
+
 def marks(document: Entry, pods: t.Sequence[Entry], nodes: t.Sequence[Entry], settings: Entry) -> dict[str, t.Any]:
-    """Which nodes of Kubernetes get the mark, ``present``, and which lose it, ``absent``: all of their pods are good now.
+    """The mark's ``value``, and which nodes of Kubernetes get the mark, ``present``, or lose it, ``absent``: all of their pods are good now.
 
     ``pods``, ``nodes``: as Kubernetes has them. ``settings``: ``kind``, taint or label, ``key`` and ``verdicts``, those to be marked.
     """
@@ -229,13 +233,15 @@ def marks(document: Entry, pods: t.Sequence[Entry], nodes: t.Sequence[Entry], se
     present = [node for node, found in on_node.items() if found & set(settings["verdicts"])]
     marked = {node["metadata"]["name"] for node in nodes if _is_marked(node, settings)}
     absent = [node for node, found in on_node.items() if found == {"good"} and node in marked]
-    return {"present": sorted(present), "absent": sorted(absent)}
+    return {"value": _MARK_VALUE, "present": sorted(present), "absent": sorted(absent)}
 
 
 def _is_marked(node: Entry, settings: Entry) -> bool:
+    # The key with another value is somebody else's.
     if settings["kind"] == "label":
-        return settings["key"] in (node["metadata"].get("labels") or {})
-    return any(taint["key"] == settings["key"] for taint in (node.get("spec") or {}).get("taints") or [])
+        return (node["metadata"].get("labels") or {}).get(settings["key"]) == _MARK_VALUE
+    taints = (node.get("spec") or {}).get("taints") or []
+    return any((taint["key"], taint.get("value")) == (settings["key"], _MARK_VALUE) for taint in taints)
 
 
 def _nodes(infos: Results) -> dict[str, Entry]:

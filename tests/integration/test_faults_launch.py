@@ -33,7 +33,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
 
-CPU_PROGRAM = ROOT / "roles" / "nccl_benchmark" / "files" / "cpu_perf.py"
+CPU_PROGRAM = ROOT / "plugins" / "plugin_utils" / "_programs" / "cpu_perf.py"
 #: Each a launcher, a worker that nothing is wrong with, and the worker that has the fault.
 TRIOS = (("g1", "g2", "g3"), ("g4", "g5", "g6"), ("g7", "g8", "g9"))
 VERSIONS = ("4.1", "5.0")

@@ -100,7 +100,7 @@ class Machines:
 @pytest.fixture(scope="module")
 def machines(make_nodes: t.Callable[[int], Nodes]) -> Machines:
     machines = Machines(make_nodes(2), {"g1": 2, "g2": 2})
-    cpu_program = (ROOT / "roles/nccl_benchmark/files/cpu_perf.py").read_text()
+    cpu_program = (ROOT / "plugins/plugin_utils/_programs/cpu_perf.py").read_text()
     for node, count in machines.gpus.items():
         machines.write(node, "/opt/gpus", f"{count}\n")
         machines.write(node, "/usr/bin/nvidia-smi", NVIDIA_SMI)

@@ -30,7 +30,7 @@ def shape(text):
 
 def test_the_fixture_is_what_the_program_prints(nodes):
     """The fixture was printed by this command, with two of the ranks on another host; it is made anew in the same way."""
-    program = (ROOT / "roles" / "nccl_benchmark" / "files" / "cpu_perf.py").read_text()
+    program = (ROOT / "plugins" / "plugin_utils" / "_programs" / "cpu_perf.py").read_text()
     nodes.shell("g1", f"cat >/tmp/cpu_perf.py <<'EOF'\n{program}EOF")
     command = "python3 /tmp/cpu_perf.py alltoall -b 64 -e 64K -f 1024"
     try:

@@ -31,6 +31,19 @@ def test_action_group_names_every_module():
     )
 
 
+@pytest.mark.parametrize(
+    ("group", "options"), [("run", {"run_id", "run_dir"}), ("cluster", {"kubeconfig", "context", "namespace"})]
+)
+def test_an_action_group_names_the_modules_that_have_its_options(group, options):
+    fragment = re.search(r'r"""(.*?)"""', (ROOT / f"plugins/doc_fragments/{group}.py").read_text(), re.DOTALL).group(1)
+    assert set(yaml.safe_load(fragment)["options"]) == options
+    assert read_yaml("meta/runtime.yml")["action_groups"][group] == sorted(
+        path.stem
+        for path in (ROOT / "plugins/modules").glob("*.py")
+        if f"\n  - gpufabric.nccl.{group}\n" in path.read_text()
+    )
+
+
 def first_tasks(playbook):
     """The tasks of a playbook's first play that does more than to assert something, or of the playbook that it imports first."""
     for play in read_yaml(f"playbooks/{playbook}"):

@@ -96,6 +96,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "resume": {"type": "bool", "default": True},
     "nccl_log": {"type": "bool", "default": False},
     # Of the action plugin.
+    "cpu_program": {"type": "bool", "default": False},
     "fetch_dest": {"type": "path"},
     "fetch_limit": {"type": "str", "default": "8G"},
     "show": {"type": "str", "choices": ["rows", "points", "none"], "default": "rows"},

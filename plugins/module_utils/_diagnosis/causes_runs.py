@@ -17,7 +17,7 @@ ENTRIES: tuple[Entry, ...] = (
         "[ ({ended} of {total} points are over)].",
         "Wait for its end, or set gpufabric_run_id to another name. To end it: mpi_run with state=stopped, or the playbook"
         " gpufabric.nccl.teardown.",
-        found_by="mpi_run, mpi_hostfile, sshd_instance and local_nodes",
+        found_by="mpi_run, mpi_hostfile, sshd_instance, local_nodes and the role mpijob",
     ),
     entry(
         "run-taken",

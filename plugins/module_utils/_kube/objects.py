@@ -39,7 +39,9 @@ OWNER_ANNOTATION = "gpufabric.nccl/owner"
 SETTINGS_ANNOTATION = "gpufabric.nccl/settings"
 #: Which attempt of an owner to start the run made the object that claims it.
 START_ANNOTATION = "gpufabric.nccl/start"
-_OWN_ANNOTATIONS = frozenset((OWNER_ANNOTATION, SETTINGS_ANNOTATION, START_ANNOTATION))
+#: The controller and the play that wait for the end of a run.
+PLAY_ANNOTATION = "gpufabric.nccl/play"
+_OWN_ANNOTATIONS = frozenset((OWNER_ANNOTATION, SETTINGS_ANNOTATION, START_ANNOTATION, PLAY_ANNOTATION))
 _TELLING = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp")
 # What the pods of a Kubeflow MPIJob carry (mpi-operator v2beta1, pkg/controller/mpi_job_controller.go).
 JOB_LABEL = "training.kubeflow.org/job-name"
@@ -121,6 +123,27 @@ def mark_start(claim: dict[str, t.Any]) -> None:
     claim["metadata"]["annotations"][START_ANNOTATION] = secrets.token_hex(8)
 
 
+def mark_play(claim: dict[str, t.Any], controller: str, play: str) -> None:
+    """Note in the object that claims a run which play waits for its end. ``controller``: empty if plays cannot be told apart there."""
+    if controller:
+        claim["metadata"]["annotations"][PLAY_ANNOTATION] = f"{controller} {play}"
+
+
+def run_in_use(
+    run_id: str, found: t.Iterable[t.Mapping[str, t.Any]], controller: str, play: str, live: t.Container[str]
+) -> list[Problem]:
+    """Why a play must leave its owner's run alone: another one on this controller waits for its end. Empty if none does.
+
+    ``found``: objects of the run. ``live``: the plays that are running.
+    """
+    for item in found:
+        where, _blank, theirs = (_annotation(item, PLAY_ANNOTATION) or "").partition(" ")
+        if where == controller and theirs != play and theirs in live:
+            state = f"belongs to another play of {_annotation(item, OWNER_ANNOTATION)}, which is not over"
+            return [problem("run-in-use", None, _created(item), run_id=run_id, state=state, **_aged(item, None))]
+    return []
+
+
 def with_start_of(
     found: t.Iterable[t.Mapping[str, t.Any]], wanted: t.Iterable[t.Mapping[str, t.Any]]
 ) -> list[t.Mapping[str, t.Any]]:
@@ -174,9 +197,7 @@ def run_taken(
             state = "is being started by another play"
         else:
             continue
-        said = f"{item.get('kind')} {item['metadata']['name']}, created {item['metadata'].get('creationTimestamp')}"
-        age = _age(item, now)
-        problems.append(problem("run-taken", None, said, run_id=run_id, state=state, **({"age": age} if age else {})))
+        problems.append(problem("run-taken", None, _created(item), run_id=run_id, state=state, **_aged(item, now)))
     return problems
 
 
@@ -229,8 +250,7 @@ def objects_taken(
         ours = by_identity[_identity(item)]
         if _marks(item) != _marks(ours):
             facts = {"object": name, "run_id": run_id, **({"setting": setting} if setting else {})}
-            said = f"{name}, created {item['metadata'].get('creationTimestamp')}"
-            problems.append(problem("kube-name-taken", None, said, **facts))
+            problems.append(problem("kube-name-taken", None, _created(item), **facts))
         elif not take_over and not any(told.id == "run-taken" for told in problems):
             # Whose the first one is says it.
             problems += run_taken(run_id, owner, [item], [ours], now)
@@ -261,13 +281,17 @@ def _annotation(item: t.Mapping[str, t.Any], name: str) -> str | None:
     return (item["metadata"].get("annotations") or {}).get(name)
 
 
-def _age(item: t.Mapping[str, t.Any], now: float | None) -> str | None:
-    """How long ago an object was made, in words."""
+def _created(item: t.Mapping[str, t.Any]) -> str:
+    return f"{item.get('kind')} {item['metadata']['name']}, created {item['metadata'].get('creationTimestamp')}"
+
+
+def _aged(item: t.Mapping[str, t.Any], now: float | None) -> dict[str, str]:
+    """How long ago an object was made, in words, as a fact of a problem."""
     try:
         made = calendar.timegm(time.strptime(item["metadata"]["creationTimestamp"], "%Y-%m-%dT%H:%M:%SZ"))
     except (KeyError, TypeError, ValueError):
-        return None
-    return ago((time.time() if now is None else now) - made)
+        return {}
+    return {"age": ago((time.time() if now is None else now) - made)}
 
 
 def job_selector(job: str, role: str) -> str:

@@ -41,6 +41,8 @@ found() {{
         pid=${{pid%/environ}}
         # Not those of containers, which may have a run of the same name.
         [ "$pid" != "$$" ] && [ -O "/proc/$pid" ] && [ "/proc/$pid/ns/pid" -ef /proc/self/ns/pid ] || continue
+        # Containers may share the machine's PIDs.
+        [ "/proc/$pid/root" -ef / ] || continue
         # Another run of the name may have another directory. An sshd that is not the run's own names none.
         if [ -n "${{{RUN_DIR_VARIABLE}:-}}" ]; then
             grep -zqxF -e "{RUN_DIR_VARIABLE}=${RUN_DIR_VARIABLE}" "$path" || continue

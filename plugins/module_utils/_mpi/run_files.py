@@ -57,6 +57,10 @@ OUTCOME = (
 )
 
 
+#: What the outcome of a point says of the plan.
+_TOLD = ("id", "name", "command", "fingerprint")
+
+
 def outcome_of(
     status: str, output: t.Mapping[str, str], problems: t.Sequence[Problem | None], **more: t.Any
 ) -> dict[str, t.Any]:
@@ -216,11 +220,15 @@ class Run:
             raise NodeError(f"cannot write {self._events}: {error.strerror}") from error
 
     def end_point(self, number: int, entry: t.Mapping[str, t.Any], outcome: t.Mapping[str, t.Any]) -> None:
-        """Write down what came of a point. ``entry``: the plan's, with ``id`` and ``fingerprint``."""
+        """Write down what came of a point. ``entry``: the plan's, with all of _TOLD.
+
+        It goes to the controller with the output: values of variables, which may be secret, stay here.
+        """
+        told = {name: entry[name] for name in _TOLD}
         os.makedirs(self._directory(number), mode=0o700, exist_ok=True)
         # One that is written in part is none, and to wait for the disk would make the next point wait.
         with open(os.path.join(self._directory(number), "exit.json"), "w", encoding="ascii") as file:
-            json.dump({**entry, **outcome}, file)
+            json.dump({**told, **outcome}, file)
         self.tell(event="ended", point=number, outcome=outcome)
 
     def close(self, reason: str, failed: t.Sequence[t.Mapping[str, t.Any]], reaped: t.Iterable[Reaped]) -> None:

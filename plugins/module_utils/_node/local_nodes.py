@@ -364,6 +364,8 @@ def group_variables(settings: Settings) -> dict[str, t.Any]:
         f" -o UserKnownHostsFile={known_hosts_path(settings.state_dir)} -o GlobalKnownHostsFile=/dev/null",
         "ansible_pipelining": True,
         "ansible_python_interpreter": settings.python_interpreter,
+        # Hosts of the group that have it not are no nodes.
+        "local_nodes_joined": True,
         "gpufabric_run_id": settings.run_id,
         "gpufabric_control_interface": CONTROL_INTERFACE,
         "gpufabric_data_interface": DATA_INTERFACE,

@@ -326,8 +326,10 @@ def without_include(config: str, run_dir: RunDir, node: str) -> str:
 
 def _with_block(config: str, run_dir: RunDir, node: str, *, is_needed: bool) -> str:
     needed, others = _split_include(config, run_dir)
-    for nodes in needed.values():
-        nodes.discard(node)
+    # To need another directory's file is to no longer need this one's. A run of this name in another directory may go on.
+    for path, nodes in needed.items():
+        if is_needed or path == run_dir.ssh_config:
+            nodes.discard(node)
     if is_needed:
         needed.setdefault(run_dir.ssh_config, set()).add(node)
     return _block(needed, run_dir) + others

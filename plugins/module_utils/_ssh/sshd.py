@@ -13,6 +13,7 @@ import dataclasses
 import errno
 import os
 import re
+import shlex
 import socket
 import time
 import typing as t
@@ -45,7 +46,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     stamped,
     start_detached,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import (
+    RUN_DIR_VARIABLE,
+    RUN_ID_VARIABLE,
+    RunDir,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account, shell_family
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
     AUTHORIZED_KEYS_MODE,
@@ -57,9 +62,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import 
     SSHD_POLICY_9_8,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs import find_openssh_program
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import NOT_SHOWN, shown_environment
 
 #: Set by sshd in each of its sessions, so that what was started there is found when the sshd is stopped.
 SESSION_VARIABLE = "GPUFABRIC_SSHD"
+#: What each sshd sets.
+_OWN_VARIABLES = (RUN_ID_VARIABLE, RUN_DIR_VARIABLE, SESSION_VARIABLE, "TMPDIR", "LC_MESSAGES")
 
 HOST_KEY_TYPES = ("ed25519", "ecdsa", "rsa")
 
@@ -240,8 +248,21 @@ class Instance:
 
 
 def describe(config: str | None, running: bool) -> str:
-    """The state of an sshd as text, for a diff."""
-    return "" if config is None else f"# {'running' if running else 'not running'}\n{config}"
+    """The state of an sshd as text, for a diff: without the values of variables that may be secret."""
+    if config is None:
+        return ""
+    shown = re.sub(r"^SetEnv .*", lambda line: _shown_setenv(line.group()), config, flags=re.MULTILINE)
+    return f"# {'running' if running else 'not running'}\n{shown}"
+
+
+def _shown_setenv(line: str) -> str:
+    try:
+        words = shlex.split(line)[1:]
+    except ValueError:
+        return f"SetEnv {NOT_SHOWN}"
+    variables = dict(word.partition("=")[::2] for word in words)
+    shown = shown_environment(variables, _OWN_VARIABLES)
+    return " ".join(["SetEnv", *(f"{name}={value}" for name, value in shown.items())])
 
 
 def find_listener(
@@ -479,7 +500,9 @@ class Sshd:
             return None, None
         for path in self.run_dir.siblings():
             other = os.path.join(path, "sshd")
-            if os.path.exists(os.path.join(other, "sshd_config")):
+            # Beside a directory that was given there may be anything.
+            is_run = os.path.exists(os.path.join(path, os.path.basename(self.run_dir.mark)))
+            if is_run and os.path.exists(os.path.join(other, "sshd_config")):
                 return directory, os.path.join(other, os.path.basename(self._marker_path))
         return directory, None
 

@@ -16,6 +16,7 @@ from job_runs import JOB_KINDS, JobRuns
 from pod_runs import OURS, attempts
 
 FAIL = "gpufabric.nccl.fail_with_problems"
+RUN_OBJECTS = "gpufabric.nccl.run_objects"
 OWNERS = {"a": "ada@one", "b": "bob@two", "c": "cyd@three"}
 
 
@@ -209,6 +210,24 @@ def test_a_job_that_has_replaced_ours_is_not_followed(submitting):
         for name in cluster.kubectl("get", JOB_KINDS, "--output=name", namespace=namespace).stdout.split()
     }
     assert "mpijob.kubeflow.org" in kinds and submitting.single.labelled() == []
+
+
+def test_a_job_that_a_play_waits_for_is_left_alone_by_another_play_of_its_owner(submitting):
+    """With the same settings, as of two pipelines of one account; only how long they wait differs."""
+    cluster, namespace, settings = submitting.cluster, submitting.namespace, {"mpijob_name": "mine"}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        playing = pool.submit(submitting.single, **settings, mpijob_operator_timeout=600)
+        there = ("get", "mpijob", "mine", "--output=name")
+        wait(lambda: cluster.kubectl(*there, namespace=namespace, check=False).returncode == 0 or playing.done(), 300)
+        second = submitting.single(**settings, mpijob_operator_timeout=1)
+        assert second.returncode != 0
+        (problem,) = second.result("localhost", RUN_OBJECTS)["problems"]
+        assert problem["id"] == "run-in-use" and "another play of" in problem["cause"], second.output
+        assert cluster.kubectl(*there, namespace=namespace).stdout
+        assert not playing.done()
+        cluster.kubectl("delete", "mpijob", "mine", namespace=namespace)
+        playing.result()
+    assert [problem["id"] for problem in submitting.single.problems()] == ["mpijob-deleted"]
 
 
 def test_a_manifest_is_for_its_owner_alone(submitting):

@@ -12,6 +12,7 @@ import yaml
 from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
     ONLY_EXTRA,
     ActionModule,
+    check_group,
     check_ignored,
     check_together,
 )
@@ -40,6 +41,23 @@ def test_variables_of_all_roles_may_be_text(check):
         "gpufabric_hosts": ["g1"],
     }
     assert check(**text) == {"changed": False}
+
+
+def test_others_in_the_group_of_the_pods_are_refused():
+    pod = {"ansible_kubectl_pod": "a-0"}
+    check_group("worker_pods_group", "workers", "ansible_kubectl_pod", ["a-0"], {"a-0": pod})
+    with pytest.raises(OptionError) as error:
+        check_group(
+            "worker_pods_group",
+            "workers",
+            "ansible_kubectl_pod",
+            ["a-0", "gpu-1", "gpu-2"],
+            {"a-0": pod, "gpu-1": {}, "gpu-2": {}},
+        )
+    assert str(error.value) == (
+        "worker_pods_group: 'workers' is not allowed;"
+        " allowed: another group, since the inventory has gpu-1, gpu-2 in this one"
+    )
 
 
 @pytest.mark.parametrize(

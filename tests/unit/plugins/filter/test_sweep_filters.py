@@ -153,7 +153,7 @@ def test_ranks_that_a_host_has_no_room_for():
 
 
 def test_datatypes_of_the_cpu_program_are_those_that_it_knows():
-    program = (ROOT / "roles/nccl_benchmark/files/cpu_perf.py").read_text()
+    program = (ROOT / "plugins/plugin_utils/_programs/cpu_perf.py").read_text()
     values = {
         ast.unparse(item.targets[0]): item.value for item in ast.parse(program).body if isinstance(item, ast.Assign)
     }

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import types
 import uuid
 
 import pytest
@@ -20,7 +21,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, default_run_dir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, _is_private_group, default_run_dir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import MeshFiles
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import Sshd, SshdSettings
@@ -156,6 +157,9 @@ def test_sshds_directory_is_left_to_no_run_of_another(tmp_path):
     other = tmp_path / "other" / "sshd"
     other.mkdir(parents=True)
     (other / "sshd_config").write_text("")
+    # Somebody's directory, which no run has marked.
+    assert sshd.made_directory() == ("/run/sshd", None)
+    (other.parent / ".gpufabric").write_text("{}")
     assert sshd.made_directory() == ("/run/sshd", str(other / "made_directory"))
     other.parent.chmod(0o777)
     assert sshd.made_directory() == ("/run/sshd", None)
@@ -281,7 +285,63 @@ def test_a_directory_below_another_users_is_refused(victim):
 
 
 @pytest.mark.parametrize(
+    ("group", "mode", "is_pod", "taken"),
+    [
+        # Such as the directory of a project.
+        (100, 0o2775, False, False),
+        (100, 0o2775, True, True),
+        (100, 0o1775, False, True),
+        (100, 0o755, False, True),
+        (0, 0o775, False, True),
+    ],
+)
+def test_a_directory_below_one_that_a_group_may_write_is_refused(victim, monkeypatch, group, mode, is_pod, taken):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    if is_pod:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    os.seteuid(0)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
+        os.chmod(base, 0o755)
+        project = f"{base}/project"
+        os.mkdir(project)
+        os.chown(project, 54321 if taken and group else 0, group)
+        os.chmod(project, mode)
+        with contextlib.nullcontext() if taken else pytest.raises(NodeError, match="may be written by gid 100, who"):
+            os.seteuid(54321)
+            try:
+                RunDir("default", f"{project}/run").check()
+            finally:
+                os.seteuid(0)
+    os.seteuid(54321)
+
+
+@pytest.mark.parametrize(
+    ("name", "gid", "members", "private"),
+    [
+        ("ada", 54321, [], True),
+        ("ada", 54321, ["ada"], True),
+        ("ada", 54321, ["bob"], False),
+        ("lab", 54321, [], False),
+    ],
+)
+def test_a_group_of_ones_own_is_no_other_user(monkeypatch, name, gid, members, private):
+    account = types.SimpleNamespace(pw_uid=1000, pw_gid=54321)
+    group = types.SimpleNamespace(gr_name=name, gr_mem=members)
+
+    def find(wanted):
+        if wanted != "ada":
+            raise KeyError(wanted)
+        return account
+
+    monkeypatch.setattr("pwd.getpwnam", find)
+    monkeypatch.setattr("grp.getgrgid", lambda _gid: group)
+    assert _is_private_group(gid, {0, 1000}) is private
+    assert not _is_private_group(gid, {0, 1001})
+
+
+@pytest.mark.parametrize(
     ("mode", "is_pod", "taken"),
+    # The group of the first is root's, as is that of the other directories here.
     [(0o777, False, False), (0o777, True, True), (0o1777, False, True), (0o775, False, True)],
 )
 def test_a_directory_below_one_that_everybody_may_write_is_refused(tmp_path, monkeypatch, mode, is_pod, taken):

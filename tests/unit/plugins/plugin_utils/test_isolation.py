@@ -256,8 +256,8 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
         return {"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}}
 
     nodes = [
-        node("n1", {"k": "bad"}, [{"key": "k"}]),
-        node("n2", {"k": "bad"}, [{"key": "k"}]),
+        node("n1", {"k": "bad"}, [{"key": "k", "value": "bad"}]),
+        node("n2", {"k": "bad", "others": "x"}, [{"key": "k", "value": "bad"}, {"key": "others", "value": "x"}]),
         node("n3", {"k": "bad"}),
         node("n4", {"k": "bad"}),
     ]
@@ -265,8 +265,10 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
     def marks(kind, key="k", verdicts=("bad",)):
         return _isolation.marks(document, pods, nodes, {"kind": kind, "key": key, "verdicts": list(verdicts)})
 
-    assert marks("label") == marks("taint") == {"present": ["n1"], "absent": ["n2"]}
-    assert marks("label", key="x") == {"present": ["n1"], "absent": []}
+    assert marks("label") == marks("taint") == {"value": "bad", "present": ["n1"], "absent": ["n2"]}
+    # A key that others use is not removed.
+    for kind in ("label", "taint"):
+        assert marks(kind, key="others") == {"value": "bad", "present": ["n1"], "absent": []}
     assert marks("taint", verdicts=["bad", "suspect"])["present"] == ["n1", "n3"]
 
 

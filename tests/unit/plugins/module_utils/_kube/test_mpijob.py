@@ -18,7 +18,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import
     plan_job,
     progress,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import run_taken
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
+    mark_play,
+    run_in_use,
+    run_taken,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import (
     FORWARDED_ENVIRONMENT,
     SSH_POLICY,
@@ -158,6 +162,21 @@ def test_a_job_that_goes_on_is_followed():
     assert run_taken("n", "me@here", [done], [wanted]) == []
     assert [item.id for item in run_taken("n", "you@there", [done], [wanted])] == ["run-taken"]
     assert [item.id for item in run_taken("n", "me@here", [job_of(replicas=3, **mine)], [wanted])] == ["run-taken"]
+
+
+def test_a_job_that_another_play_waits_for_is_not_followed():
+    first = plan(owner="me@here")["objects"][0]
+    mark_play(first, "machine", "12-345")
+    assert run_in_use("n", [first], "machine", "12-345", ["12-345"]) == []
+    assert run_in_use("n", [first], "machine", "99-1", ["99-1"]) == []
+    assert run_in_use("n", [first], "other", "99-1", ["12-345", "99-1"]) == []
+    (problem,) = run_in_use("n", [first], "machine", "99-1", ["12-345", "99-1"])
+    assert problem.id == "run-in-use"
+    assert problem.cause == "The run n belongs to another play of me@here, which is not over."
+    # A controller that cannot tell plays apart.
+    blank = plan(owner="me@here")["objects"][0]
+    mark_play(blank, "", "12")
+    assert run_in_use("n", [blank], "", "99", ["12", "99"]) == []
 
 
 def test_variables_of_the_pods_reach_all_ranks():

@@ -191,6 +191,8 @@ def test_include_stays_while_another_machine_with_the_home_needs_it():
     ]
     left = without_include(without_include(both, RUN_DIR, "g2"), elsewhere, "g3")
     assert left == g1 and without_include(left, RUN_DIR, "g1") == own
+    # A run of the name that goes on in another directory.
+    assert without_include(g1, elsewhere, "g1") == g1
     # A machine whose run has moved has one place.
     assert with_include(g1, elsewhere, "g1") == with_include(own, elsewhere, "g1")
 

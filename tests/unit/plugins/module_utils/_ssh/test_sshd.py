@@ -279,6 +279,13 @@ def test_describe_shows_whether_it_runs():
     assert describe("Port 1\n", True) != describe("Port 1\n", False)
 
 
+def test_describe_shows_no_values_that_may_be_secret():
+    text = """Port 1\nSetEnv GPUFABRIC_SSHD=n NCCL_DEBUG=INFO MY_TOKEN=s3cret "MY_TEXT=with blanks and 'more'"\nUsePAM no\n"""
+    shown = "SetEnv GPUFABRIC_SSHD=n NCCL_DEBUG=INFO MY_TOKEN=(not shown) MY_TEXT=(not shown)"
+    assert describe(text, True) == f"# running\nPort 1\n{shown}\nUsePAM no\n"
+    assert "s3cret" not in describe('SetEnv A="s3cret\n', True)
+
+
 @pytest.mark.parametrize(
     ("allow", "deny", "found"),
     [

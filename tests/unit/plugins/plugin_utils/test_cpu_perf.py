@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 
-PROGRAM = pathlib.Path(__file__).parents[4] / "roles/nccl_benchmark/files/cpu_perf.py"
+PROGRAM = pathlib.Path(__file__).parents[4] / "plugins/plugin_utils/_programs/cpu_perf.py"
 SPEC = importlib.util.spec_from_file_location("cpu_perf", PROGRAM)
 cpu = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(cpu)

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import tarfile
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+
+TOKEN = "s3cret-t0ken"
+
+
+@pytest.fixture
+def cut_off(tmp_path):
+    """A run whose runner was killed in its first point."""
+    run_dir = RunDir("default", str(tmp_path / "run"))
+    run_dir.create(run_dir.mpi, run_dir.tmp, run_dir.points, f"{run_dir.points}/1")
+    entry = {
+        "id": "a",
+        "name": "all_reduce",
+        "command": ["mpirun", "all_reduce_perf"],
+        "env": {"MY_TOKEN": TOKEN},
+        "ranks": 2,
+        "ranks_per_node": None,
+        "fingerprint": "f",
+    }
+    texts = {
+        "plan.json": json.dumps({"points": [entry], "reach": {"hosts": [], "agent": [], "environment": {}}}),
+        # No process has this number.
+        "run.json": json.dumps({"plan": "p", "pid": 2**22 + 1, "start": 1, "total": 1, "over": None}),
+        "unclaimed": "",
+        "archive-wanted": "",
+        "points/1/stdout": "# nccl-tests\n",
+        "points/1/stderr": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / "run" / "mpi" / name).write_text(text)
+    return Run(run_dir)
+
+
+def test_what_is_fetched_of_a_run_that_was_cut_off_has_no_values_of_variables(cut_off, tmp_path):
+    (point,) = cut_off.stop()["points"]
+    assert point["status"] == "stopped"
+    with tarfile.open(tmp_path / "run" / "mpi" / "output.tar.gz") as archive:
+        texts = {entry.name: archive.extractfile(entry).read().decode() for entry in archive if entry.isfile()}
+    assert texts["points/1/stdout"] == "# nccl-tests\n"
+    assert json.loads(texts["points/1/exit.json"])["command"] == ["mpirun", "all_reduce_perf"]
+    assert TOKEN not in "".join(texts.values())
