@@ -92,6 +92,7 @@ class RunDir:
         self.ssh_config = os.path.join(self.ssh, "config")
         self.known_hosts = os.path.join(self.ssh, "known_hosts")
         self.authorized_keys = os.path.join(self.sshd, "authorized_keys")
+        self.sshd_log = os.path.join(self.sshd, "sshd.log")
         self.hostfile = os.path.join(self.mpi, "hostfile")
         self.files = os.path.join(self.mpi, "files")
         self.points = os.path.join(self.mpi, "points")

@@ -279,6 +279,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     read_addresses,
     subnet_of,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import remove_replaced
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 
@@ -327,7 +328,7 @@ def run(params: dict, check_mode: bool) -> dict:
             }
         error.details = {**error.details, "evidence": evidence(params["src"])}
         raise
-    replaced = ownership.replace(check_mode)
+    replaced = remove_replaced(ownership, run_dir, check_mode)
     before = None if replaced and params["dest"] is None else read_text(path)
     after = render_hostfile((address if params["numeric"] else name, host.slots) for host, name, address in resolved)
     if not check_mode:

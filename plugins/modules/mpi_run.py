@@ -422,6 +422,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_modu
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import parse_files
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import go_through
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import remove_replaced
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
@@ -441,7 +442,7 @@ def run(params: dict, check_mode: bool) -> dict:
         return {"changed": changed}
     if params["state"] == "prepared":
         texts = parse_files(params["files"])
-        replaced = ownership.replace(check_mode)
+        replaced = remove_replaced(ownership, run_dir, check_mode)
         if not check_mode:
             ownership.take()
         return {"changed": files.prepare(texts, check_mode) or replaced}

@@ -13,11 +13,13 @@ description:
   - Writes the run's C(ssh_config), C(known_hosts) and C(authorized_keys) on a node, from the list of all nodes.
   - Pins the host keys. They came over the connection that Ansible has with each node, so nothing is trusted on first use.
   - Writes nothing outside the run's directory unless O(user_config=true).
+  - With O(claim), it fails if another play has taken the run over since M(gpufabric.nccl.sshd_instance) started it.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
   - gpufabric.nccl.attributes
   - gpufabric.nccl.run
+  - gpufabric.nccl.run.claim
 attributes:
   check_mode:
     support: full
@@ -144,9 +146,11 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
@@ -201,6 +205,11 @@ def run(params: dict, check_mode: bool) -> dict:
     run_dir = RunDir(params["run_id"], params["run_dir"])
     files = MeshFiles(run_dir, Account(run_dir))
     result, texts = {}, {}
+    if not check_mode:
+        # Between the start of the sshd and this, another play may have taken the run over.
+        lost = Ownership(run_dir, params["claim"]).loss()
+        if lost is not None:
+            raise ProblemError(lost)
     if params["state"] == "present":
         texts = desired_texts(params, run_dir, check_mode)
         run_dir.check()
@@ -223,6 +232,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **RUN_ARGUMENT_SPEC,
+            **CLAIM_ARGUMENT_SPEC,
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "peers": {"type": "list", "elements": "dict"},
             "identity_file": {"type": "path"},

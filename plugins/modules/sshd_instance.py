@@ -216,6 +216,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_cat
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import QuietModule, run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import ADDRESS_ARGUMENT_SPEC, own_address
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import remove_replaced
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
@@ -260,7 +261,7 @@ def run(params: dict, check_mode: bool) -> dict:
         sshd = Sshd(run_dir, Account(run_dir), params["sshd_path"])
         return {"run_dir": run_dir.path, **have_ended(sshd, params["state"] == "absent", check_mode)}
     settings_of(params, Account(run_dir))
-    replaced = ownership.replace(check_mode)
+    replaced = remove_replaced(ownership, run_dir, check_mode)
     # What was replaced may have made the account.
     account = Account(run_dir)
     sshd = Sshd(run_dir, account, params["sshd_path"])

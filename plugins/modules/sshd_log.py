@@ -82,7 +82,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
     LONGEST_LOG,
     causes_in,
     last_connection,
-    log_path,
 )
 
 _LINES = 10
@@ -91,7 +90,7 @@ _LINES = 10
 def run(params: dict, check_mode: bool) -> dict:
     """What the module returns. Raises GpufabricError."""
     run_dir = RunDir(params["run_id"], params["run_dir"])
-    path = log_path(run_dir)
+    path = run_dir.sshd_log
     log = last_connection(read_end(path, LONGEST_LOG))
     problems = causes_in(log)
     now = datetime.datetime.now()

@@ -14,7 +14,6 @@ import pytest
 import yaml
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import log_path
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import told_by_node
 from packaging.specifiers import SpecifierSet
 
@@ -91,7 +90,7 @@ def test_tests_run_on_the_oldest_ansible():
 
 def test_a_stopped_play_names_the_log_that_there_is():
     stop = read_yaml("roles/preflight/tasks/main.yml")[-1]["gpufabric.nccl.fail_with_problems"]
-    assert log_path(RunDir("nightly", "/run/a")).replace("/run/a/", "'/", 1) + " on each worker'" in stop["logs"]
+    assert RunDir("nightly", "/run/a").sshd_log.replace("/run/a/", "'/", 1) + " on each worker'" in stop["logs"]
 
 
 def made_facts(value):

@@ -12,6 +12,7 @@ import dataclasses
 import os
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Identity,
     Process,
@@ -116,3 +117,12 @@ class Cleanup:
         roots = stamped(processes, self._run_dir.started_with(RUN_ID_VARIABLE, self._run_dir.run_id))
         listener = self._sshd.listener()
         return belonging(processes, roots | ({listener} if listener else set()), os.getpid(), os.geteuid())
+
+
+def remove_replaced(ownership: Ownership, run_dir: RunDir, check_mode: bool) -> bool:
+    """End and remove another's run that is to be taken over; whether there is one. Raises GpufabricError."""
+    replaces = ownership.check()
+    if replaces and not check_mode:
+        cleanup = Cleanup(run_dir)
+        cleanup.apply(cleanup.plan())
+    return replaces

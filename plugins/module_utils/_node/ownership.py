@@ -18,10 +18,8 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import locked
-from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import read_processes, stamped
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import log_path
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import ago
 
 #: Of modules that start or remove a run.
@@ -154,14 +152,6 @@ class Ownership:
             raise ProblemError(found)
         return found is not None
 
-    def replace(self, check_mode: bool) -> bool:
-        """End and remove another's run that is to be taken over; whether there is one. Raises NodeError."""
-        replaces = self.check()
-        if replaces and not check_mode:
-            cleanup = Cleanup(self._run_dir)
-            cleanup.apply(cleanup.plan())
-        return replaces
-
     def take(self) -> None:
         """Mark the run as the claim's. Raises ProblemError if another play was faster, and NodeError."""
         if self._claim is None:
@@ -173,7 +163,7 @@ class Ownership:
             self._run_dir.write_mark(owner_mark(self._claim, self._run_dir.read_mark()))
 
     def _use(self) -> Use:
-        paths = (self._run_dir.mark, log_path(self._run_dir), os.path.join(self._run_dir.mpi, "polled"))
+        paths = (self._run_dir.mark, self._run_dir.sshd_log, os.path.join(self._run_dir.mpi, "polled"))
         written = [0.0]
         for path in paths:
             with contextlib.suppress(FileNotFoundError):

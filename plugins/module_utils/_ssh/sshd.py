@@ -177,11 +177,6 @@ def host_key_path(run_dir: RunDir, kind: str) -> str:
 LONGEST_LOG = 1 << 20
 
 
-def log_path(run_dir: RunDir) -> str:
-    """Where the log is."""
-    return os.path.join(run_dir.sshd, "sshd.log")
-
-
 def config_values(config: str, keyword: str) -> list[str]:
     """The values of a keyword in the text of an sshd_config, one for each line that has it."""
     return re.findall(rf"^{keyword} (.+)$", config, re.MULTILINE)
@@ -363,7 +358,7 @@ class Sshd:
         self.account = account
         self._program = program
         self._config_path = os.path.join(run_dir.sshd, "sshd_config")
-        self._log_path = log_path(run_dir)
+        self._log_path = run_dir.sshd_log
         self._marker_path = os.path.join(run_dir.sshd, "made_directory")
 
     @property

@@ -19,7 +19,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils import _run_dir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
-from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup, remove_replaced
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, _is_private_group, default_run_dir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
@@ -265,7 +265,9 @@ def test_what_another_user_says_of_the_run_is_not_believed(victim, place):
         "holds_run": run_dir.holds_run,
         "read_mark": run_dir.read_mark,
         "refusal": Ownership(run_dir, claim).refusal,
-        "take_over": lambda: Ownership(run_dir, {**claim, "take_over": True}).replace(check_mode=False),
+        "take_over": lambda: remove_replaced(
+            Ownership(run_dir, {**claim, "take_over": True}), run_dir, check_mode=False
+        ),
         "Run.exists": Run(run_dir).exists,
         "Sshd.read": Sshd(run_dir, Account(run_dir)).read,
     }

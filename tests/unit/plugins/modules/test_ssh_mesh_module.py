@@ -4,7 +4,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.modules import ssh_mesh
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG7IVmFHXHTbvoHfMy49RxBRRWlqy8QPTnj4I6J"
@@ -70,3 +75,29 @@ SOURCES = "is not allowed; allowed: a list of addresses and subnets, such as 10.
 )
 def test_bad_input_is_one_line_and_changes_nothing(refuse, options, message):
     refuse(ssh_mesh, {"run_id": "bad", "run_dir": "{tmp}/run", "peers": [PEER], **options}, message)
+
+
+def test_nothing_is_written_into_a_run_that_another_play_has_taken_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(ssh_mesh, "find_openssh_program", lambda name: f"/usr/bin/{name}")
+    run_dir = RunDir("unit", str(tmp_path / "run"))
+    mine, theirs = (
+        {"owner": owner, "controller": "c1", "play": play, "live": ["10-100", "20-200"], "take_over": False}
+        for owner, play in (("me@here", "10-100"), ("you@there", "20-200"))
+    )
+    Ownership(run_dir, theirs).take()
+    params = {
+        "run_id": "unit",
+        "run_dir": run_dir.path,
+        "state": "present",
+        "peers": [PEER],
+        "identity_file": None,
+        "send_env": [],
+        "strict_host_keys": True,
+        "user_config": False,
+        "connect_timeout": 10,
+        "key_lifetime": 7,
+    }
+    with pytest.raises(ProblemError) as error:
+        ssh_mesh.run({**params, "claim": mine}, False)
+    assert error.value.problems[0].id == "run-taken" and not os.path.exists(run_dir.authorized_keys)
+    assert ssh_mesh.run({**params, "claim": theirs}, False)["changed"] and os.path.exists(run_dir.authorized_keys)

@@ -10,6 +10,7 @@ import uuid
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import remove_replaced
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Claim, Ownership, Use, loss, refusal
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
@@ -127,15 +128,15 @@ def test_a_run_with_processes_is_in_use_until_it_is_taken_over(run_dir):
     try:
         assert Ownership(run_dir, claim(YOU)).refusal().id == "run-taken"
         with pytest.raises(ProblemError):
-            Ownership(run_dir, claim(YOU)).replace(False)
+            remove_replaced(Ownership(run_dir, claim(YOU)), run_dir, False)
         taking = Ownership(run_dir, {**claim(YOU), "take_over": True})
-        assert taking.replace(True) and process.poll() is None
-        assert taking.replace(False)
+        assert remove_replaced(taking, run_dir, True) and process.poll() is None
+        assert remove_replaced(taking, run_dir, False)
         assert process.wait(10) == -15 and not os.path.exists(run_dir.path)
         taking.take()
         assert run_dir.read_mark()["owner"] == YOU
         # Its own run is not replaced.
-        assert not taking.replace(False)
+        assert not remove_replaced(taking, run_dir, False)
         assert other.poll() is None
     finally:
         for item in (process, other):
@@ -146,6 +147,6 @@ def test_a_run_with_processes_is_in_use_until_it_is_taken_over(run_dir):
 def test_nobody_is_refused_who_does_not_say_who_asks(run_dir):
     Ownership(run_dir, claim(ME)).take()
     nobody = Ownership(run_dir, None)
-    assert not nobody.check() and not nobody.replace(False)
+    assert not nobody.check() and not remove_replaced(nobody, run_dir, False)
     nobody.take()
     assert run_dir.read_mark()["owner"] == ME
