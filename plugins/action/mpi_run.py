@@ -41,7 +41,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import des
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RUN_ID_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction, plain
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts import cpu_program
 
 #: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
@@ -133,7 +133,8 @@ class ActionModule(NodeAction):
         """As _follow. A launcher may answer with anything."""
         try:
             runner = check_answer(self._launcher, "runner", begun.pop("runner"), _RUNNER)
-            return self._follow(begun, **runner)
+            # Texts of events were cleaned as they came, when what is escaped in JSON was not yet to be seen.
+            return plain(self._follow(begun, **runner))
         except (ArithmeticError, AttributeError, GpufabricError, LookupError, TypeError, ValueError) as error:
             Display().vvv(traceback.format_exc())
             begun.pop("points", None)

@@ -56,6 +56,10 @@ class ActionModule(ActionBase):
                 changes.apply()
         except GpufabricError as error:
             raise AnsibleActionFail(str(error)) from error
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            # Such as documents that were edited by hand.
+            said = f"{type(error).__name__}: {error}"
+            raise AnsibleActionFail(f"results: documents are needed as nccl_result returns them ({said})") from error
         result.update(
             changed=changes.changed,
             verdict=report.verdict,

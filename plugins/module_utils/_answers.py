@@ -81,12 +81,17 @@ def _is_finite(value: t.Any) -> bool:
 
 INTEGER = Kind(_is_integer, "an integer of at most 64 bits")
 NUMBER = Kind(lambda value: _is_integer(value) and value >= 0, "a whole number")
+BYTES = Kind(lambda value: _is_integer(value) and 0 <= value < 1 << 63, "a whole number below 2^63")
 PORT = Kind(lambda value: _is_integer(value) and 0 <= value <= 65535, "a port, 0 to 65535")
 FINITE = Kind(_is_finite, "a finite number")
 BOOLEAN = Kind(lambda value: isinstance(value, bool), "true or false")
 #: What a program printed, for people to read.
 TEXT = Kind(
     lambda value: isinstance(value, str) and len(value) <= _LONGEST_TEXT, f"text of at most {_LONGEST_TEXT} characters"
+)
+SIMPLE = Kind(
+    lambda value: isinstance(value, bool) or TEXT.is_allowed(value) or _is_finite(value),
+    f"true or false, a finite number, or {TEXT.allowed}",
 )
 PLAIN = Kind(_is_plain, "printable text of at most 1024 characters without braces")
 PATH = Kind(

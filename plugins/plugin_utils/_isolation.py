@@ -142,8 +142,11 @@ def observed(found: Entry, results: Results) -> dict[str, t.Any]:
 
 def _all_problems(result: Entry) -> list[ProblemDict]:
     """The problems that a task of a launcher failed with, and those of its points."""
-    points = result.get("points") or ()
-    return [entry for source in (result, *points) for entry in entries_from(source.get("problems"))]
+    points = result.get("points")
+    sources = [result, *(points if isinstance(points, list) else [])]
+    return [
+        entry for source in sources if isinstance(source, t.Mapping) for entry in entries_from(source.get("problems"))
+    ]
 
 
 def _round_text(state: Entry) -> str:
@@ -373,6 +376,9 @@ def _observation(run: Entry, result: Entry, launcher: str) -> tuple[dict[str, t.
         (document,) = complete_results(plan, result)
     except AnswerError as error:
         return {**entry, "reason": _one_line(str(error)), "unreachable": [launcher]}, None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"what {launcher} returned of the run is not what mpi_run returns: {type(error).__name__}: {error}"
+        return {**entry, "reason": _one_line(reason), "unreachable": [launcher]}, None
     errors = [problem for problem in document["problems"] if problem["severity"] == "error"]
     values = [_value(row, document["rank_count"]) for row in document["rows"]]
     if document["verdict"] in ("pass", "unchecked") and any(values):

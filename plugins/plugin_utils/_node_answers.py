@@ -70,20 +70,20 @@ def told_by_node(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def _without_commands(values: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {
-        clean(key): _plain(value)
+        clean(key): plain(value)
         for key, value in values.items()
         if isinstance(key, str) and key not in _ACTED_ON and not key.startswith(_ANSIBLES_OWN)
     }
 
 
-def _plain(value: t.Any, depth: int = 0) -> t.Any:
+def plain(value: t.Any, depth: int = 0) -> t.Any:
     """A value as JSON has it: ansible-core from 2.19 on also makes objects of its own of what a node says, and such as bring a warning."""
     if depth > _DEEPEST:
         raise NodeError("the answer of the module is nested too deeply")
     if isinstance(value, t.Mapping):
-        return {_words(key): _plain(item, depth + 1) for key, item in value.items()}
+        return {_words(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item, depth + 1) for item in value]
+        return [plain(item, depth + 1) for item in value]
     if value is None or isinstance(value, bool):
         return value
     for number in (int, float):

@@ -17,6 +17,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     ADDRESS_WITH_PREFIX,
+    FINITE,
     HOST_NAME,
     INTERFACE,
     NUMBER,
@@ -411,6 +412,7 @@ def complete_results(
     ``hosts``: what mpi_preflight returned of each host then. Raises AnswerError if a result is none.
     """
     documents = []
+    launcher = plan.get("launcher") or "the launcher"
     sweep = plan.get("sweep") or [None] * len(plan["points"])
     names = {host["address"]: host["name"] for host in plan.get("hosts", ())}
     interfaces = {host["name"]: host["facts"]["interfaces"] for host in hosts if host["facts"]}
@@ -419,8 +421,10 @@ def complete_results(
             continue
         printed = outcome.get("results")
         if printed:
-            check_document(plan.get("launcher") or "the launcher", printed[0])
+            check_document(launcher, printed[0])
         document: ResultDocument = printed[0].copy() if printed else _empty_document()
+        # A launcher judges nothing.
+        document.pop("verdicts", None)
         # mpirun knows the hosts by their addresses.
         document["problems"] = [_with_name(entry, names) for entry in entries_from(document["problems"])]
         # What the rows tell, the output may tell too.
@@ -447,7 +451,7 @@ def complete_results(
             "env": shown_environment(
                 {name: value for name, value in point["env"].items() if value is not None}, (swept or {}).get("env", ())
             ),
-            "duration_s": outcome.get("duration"),
+            "duration_s": check_answer(launcher, "duration", outcome.get("duration"), Maybe(FINITE)),
             # With the total, it can be told of a few results that there should be more.
             **({"sweep": {**swept, "total": len(sweep)}} if swept else {}),
         }

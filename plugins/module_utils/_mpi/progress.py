@@ -29,6 +29,8 @@ _LONGEST_EVENT = 1 << 26
 #: How much of the output one call brings, in blocks of 64 KiB.
 _MOST_BLOCKS = 48
 _BLOCK = 1 << 16
+#: Of a number in an event; 64 bits have 20.
+_MOST_DIGITS = 30
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\Z")
 
 Event = t.Mapping[str, t.Any]
@@ -137,12 +139,19 @@ def parse_events(lines: t.Iterable[str]) -> list[Event]:
     found: list[Event] = []
     for line in lines:
         try:
-            event = json.loads(line)
+            event = json.loads(line, parse_int=_integer)
         except (ValueError, RecursionError):
             continue
         if isinstance(event, dict):
             found.append(event)
     return found
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        # Python before 3.10.7 takes hours for a number of millions of digits.
+        raise ValueError("a number of too many digits")
+    return int(digits)
 
 
 def poll_interval(elapsed: float, quiet: float) -> float:

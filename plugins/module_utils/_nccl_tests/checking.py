@@ -12,14 +12,17 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     BOOLEAN,
+    BYTES,
     FINITE,
     INTEGER,
     NUMBER,
+    SIMPLE,
     TEXT,
     Each,
     Maybe,
     Optional,
     check_answer,
+    refuse,
 )
 
 _HALF = {
@@ -34,8 +37,8 @@ _HALF = {
     "no_numbers": Optional(Each(TEXT, TEXT)),
 }
 _ROW = {
-    "size": NUMBER,
-    "count": Maybe(NUMBER),
+    "size": BYTES,
+    "count": Maybe(BYTES),
     "type": TEXT,
     "redop": TEXT,
     "root": Maybe(INTEGER),
@@ -57,6 +60,8 @@ _DOCUMENT = {
     "collective": Maybe(TEXT),
     "complete": BOOLEAN,
     "lost_rows": NUMBER,
+    "config": Each(TEXT, Maybe(SIMPLE)),
+    "env": Each(TEXT, TEXT),
     "summary": {
         "avg_busbw": Maybe(FINITE),
         "peak_busbw": Maybe(FINITE),
@@ -80,3 +85,6 @@ def check_document(host: str, document: t.Any) -> None:
         check_answer(host, f"{name} of a result", [] if isinstance(items, list) else items, [shape])
         for item in items:
             check_answer(host, f"{name} of a result", item, shape)
+    for row in document["rows"]:
+        if row["out_of_place"] is None and row["in_place"] is None:
+            raise refuse(host, "rows of a result", row, "rows with numbers, out of place or in place")

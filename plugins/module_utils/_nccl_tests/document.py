@@ -88,12 +88,29 @@ class Test:
     complaints: Complaints = dataclasses.field(default_factory=Complaints)
     #: Formats without a summary say in another way that they are whole; None where the summary is to be there.
     ended: bool | None = None
+    #: Of the rows and ranks that were looked at, so that each is looked at once.
     _known: set[str] = dataclasses.field(default_factory=set)
+    _known_rows: int = 0
+    _hosts: set[str] = dataclasses.field(default_factory=set)
+    _first_ranks: int = 0
+    _known_ranks: int = 0
 
     def has_row(self, row: Row) -> bool:
-        """Whether there is such a row. Those that are there already are looked through once, however often this is asked."""
-        self._known.update(map(repr, self.rows[len(self._known) :]))
+        """Whether there is such a row."""
+        self._known.update(map(repr, self.rows[self._known_rows :]))
+        self._known_rows = len(self.rows)
         return repr(row) in self._known
+
+    def hosts(self) -> t.AbstractSet[str]:
+        """The hosts of the listed ranks."""
+        self._look_at_ranks()
+        return self._hosts
+
+    def _look_at_ranks(self) -> None:
+        for rank in self.ranks[self._known_ranks :]:
+            self._hosts.add(rank["host"])
+            self._first_ranks += rank["rank"] == 0
+        self._known_ranks = len(self.ranks)
 
     def lose(self, evidence: str) -> None:
         """Count a torn row whose parts cannot be joined."""
@@ -109,7 +126,8 @@ class Test:
     @property
     def runs(self) -> int:
         """The number of programs that printed the text: each has one rank 0 and one summary."""
-        return max(1, sum(rank["rank"] == 0 for rank in self.ranks), len(self.bounds))
+        self._look_at_ranks()
+        return max(1, self._first_ranks, len(self.bounds))
 
     def document(self, facts: Facts | None) -> ResultDocument:
         """The result document. ``facts``: of the run, which name the hosts that NCCL warned of; None: without its warnings."""

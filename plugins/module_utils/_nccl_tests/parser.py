@@ -42,7 +42,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines i
     lines_of,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.logged import with_log
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import process_count
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import process_count, processes_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.text_output import TABLE, TextReader
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
@@ -257,17 +257,23 @@ def _decoded(file: t.IO[bytes]) -> t.Iterator[str]:
 def _join_separate_runs(tests: t.Sequence[Test]) -> list[Test]:
     """Join the tests of programs without MPI that printed side by side: their first lines, then the rows of all."""
     joined: list[Test] = []
+    # Of the last one.
+    processes: set[tuple[str, int | None]] = set()
     for test in tests:
         before = joined[-1] if joined else None
+        own = processes_of(test.ranks)
         if (
             before is not None
             and before.stage <= TABLE
-            and process_count(before.ranks) == 1
+            and len(processes) == 1
             and (before.collective, before.config) == (test.collective, test.config)
         ):
-            test.ranks = before.ranks + test.ranks
+            before.ranks.extend(test.ranks)
+            test.ranks = before.ranks
             test.complaints.take(before.complaints)
             joined.pop()
+            own |= processes
+        processes = own
         joined.append(test)
     return joined
 

@@ -401,7 +401,7 @@ class TextReader:
         if host is None:
             # Other text than NCCL's must not begin with what might be the rest of the number.
             return match.group(0) if re.match(r"NCCL |\[\d{4}-|[A-Z_a-df-z/\[(]", text[match.end() :]) else None
-        hosts = {rank["host"] for rank in self.tests[-1].ranks} if self.tests else set()
+        hosts = self.tests[-1].hosts() if self.tests else set()
         ends = [len(host.group(1)) - len(name) for name in hosts if host.group(1).endswith(name)]
         cells = {host.group(1)[:end] for end in ends if CELLS[kind].fullmatch(host.group(1)[:end])}
         if len(cells) == 1:

@@ -50,6 +50,8 @@ _OF_DISTANCES = 1.0483
 _NOISIER = 2.5
 
 _RUN_KEYS = {"digest", "tool", "collective"}
+#: The fields of a Key that are texts; the others are whole numbers.
+_TEXTS = {"tool", "collective", "type", "redop", "setting", "placement"}
 
 NOTHING_KEPT = "no test can be kept in a baseline: each of them failed or is not complete"
 
@@ -179,13 +181,22 @@ def check_baseline(baseline: t.Any, option: str = "baseline") -> dict[str, t.Any
         found = baseline.get("schema") if isinstance(baseline, t.Mapping) else type(baseline).__name__
         raise OptionError(option, found, allowed)
     try:
-        whole = all(
-            isinstance(run["points"], t.Mapping) and run.keys() >= _RUN_KEYS for run in baseline["runs"]
-        ) and all(
-            isinstance(value, (int, float)) and 0 < value < math.inf
-            for measures in baseline_samples(baseline).values()
-            for values in measures.values()
-            for value in values
+        whole = (
+            all(
+                isinstance(run["points"], t.Mapping) and run.keys() >= _RUN_KEYS and isinstance(run["digest"], str)
+                for run in baseline["runs"]
+            )
+            and all(
+                isinstance(value, str if name in _TEXTS else int)
+                for key in baseline_samples(baseline)
+                for name, value in zip(Key._fields, key)
+            )
+            and all(
+                isinstance(value, (int, float)) and 0 < value < math.inf
+                for measures in baseline_samples(baseline).values()
+                for values in measures.values()
+                for value in values
+            )
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise OptionError(option, f"one without {error}", allowed) from error

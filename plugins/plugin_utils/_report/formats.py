@@ -56,7 +56,7 @@ def render(report: Report, formats: t.Collection[str]) -> tuple[dict[str, str], 
 
 
 def _render_json(report: Report) -> str:
-    return json.dumps(report.as_json(), indent=2) + "\n"
+    return json.dumps(report.as_json(), indent=2, allow_nan=False) + "\n"
 
 
 def _by_library(module: str, function: str) -> t.Callable[[Report], str]:

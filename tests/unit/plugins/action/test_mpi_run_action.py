@@ -114,6 +114,19 @@ def test_a_broken_archive_loses_no_result(tmp_path, broken):
     assert "the output of the run stays on g1" in result["warnings"][0] and list(tmp_path.iterdir()) == []
 
 
+def test_texts_of_events_control_no_terminal():
+    over = {"event": "over", "reason": "ended", "msg": "\x1b]0;owned\x07\x1b[2Jend", "reaped": [], "paths": {}}
+    answers = iter([Look(True, events=json.dumps(over) + "\n")])
+    following = action(
+        _options={**OPTIONS, "show": "none"},
+        _ask=lambda command, parse: next(answers),
+        _finish=lambda outcome, directory: outcome,
+    )
+    point = {"name": "a", "status": "started", "problems": []}
+    outcome = following._follow_checked({"points": [point], "notes": [], "followed": False, "runner": RUNNER})
+    assert "end" in outcome["msg"] and "\x1b" not in outcome["msg"] and "\x07" not in outcome["msg"]
+
+
 @pytest.mark.parametrize("is_there", [False, True], ids=["its files are gone", "its process is gone"])
 @pytest.mark.parametrize("identity", ["run-taken", "run-in-use"])
 def test_who_has_taken_the_run_meanwhile_is_told(identity, is_there):

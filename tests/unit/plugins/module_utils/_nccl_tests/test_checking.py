@@ -23,6 +23,16 @@ DOCUMENTS = [
     for document in parse_results(path.read_text(errors="replace").splitlines())
 ]
 
+HALF_LESS = {
+    "size": 8,
+    "count": 2,
+    "type": "float",
+    "redop": "sum",
+    "root": -1,
+    "out_of_place": None,
+    "in_place": None,
+}
+
 
 def test_whatever_the_parser_makes_is_a_document():
     assert len(DOCUMENTS) > 20
@@ -43,7 +53,12 @@ def test_whatever_the_parser_makes_is_a_document():
         (("rows",), "many", "rows"),
         (("rows", 0), {}, "rows"),
         (("rows", 0, "out_of_place", "time_us"), 10**400, "time_us"),
+        (("rows", 0), {"size": 2**63}, "size"),
+        (("rows", 0), {**HALF_LESS}, "rows"),
         (("ranks",), [{"rank": 0}], "ranks"),
+        (("config",), [1], "config"),
+        (("config", "minbytes"), float("nan"), "config"),
+        (("env",), {"A": 1}, "env"),
     ],
 )
 def test_what_is_no_document_is_told_with_its_field(place, value, field):

@@ -12,6 +12,7 @@ import pathlib
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import Test as OneTest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     add_problems,
     overall_verdict,
@@ -53,6 +54,20 @@ def alone(host, pid=4000, ranks=1):
 LOG = "g1:4000:4100 [0] NCCL INFO x"
 ALONE_ROW = "   8   2   float   sum   -1   3.45   0.00   0.00   0   0.13   0.06   0.00   0\n"
 ALONE_END = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0\n"
+
+
+def test_each_row_is_looked_at_once_however_alike_they_are():
+    class Row(dict):
+        looks = 0
+
+        def __repr__(self):
+            Row.looks += 1
+            return super().__repr__()
+
+    test = OneTest()
+    test.rows = [Row(size=8) for _row in range(50)]
+    assert all(test.has_row(Row(size=8)) for _asked in range(50))
+    assert Row.looks == 100
 
 
 def test_whole_document():
