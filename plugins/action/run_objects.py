@@ -238,7 +238,10 @@ class ActionModule(ClusterRoleAction):
 
 def _outlines(answer: Object) -> list[dict[str, t.Any]]:
     """Of the objects that kubernetes.core.k8s returned."""
-    return [outline(item["result"]) for item in answer["result"]["results"] if (item["result"] or {}).get("metadata")]
+    result = answer["result"]
+    # Of one object there is no list.
+    items = [item["result"] for item in result["results"]] if "results" in result else [result]
+    return [outline(item) for item in items if (item or {}).get("metadata")]
 
 
 def _stop_if(problems: t.Sequence[Problem]) -> None:
