@@ -61,7 +61,7 @@ class Cluster:
             item["metadata"]["uid"] = uid if there else next(self._uids)
             self.objects[key] = item
             results.append({"result": item})
-        return {"changed": True, "result": {"results": results}}
+        return {"changed": True, "result": {"results": results} if len(results) > 1 else results[0]["result"]}
 
     def delete(self, kind, name, delete_options, **_more):
         there = self.objects.get((kind, name))
