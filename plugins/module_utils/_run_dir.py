@@ -243,7 +243,7 @@ class RunDir:
             if path != self.path:
                 raise NodeError(
                     f"run_dir: {path}, on the way to {self.path}, {whose} can put another directory there;"
-                    f" set run_dir to a path below directories of root and of {_user(self.uid)} only",
+                    f" set run_dir to a path below directories of root and of {_user(self.uid)} that nobody else may write",
                     has_cure=True,
                 )
         self._check_owner()

@@ -135,7 +135,7 @@ class Installation:
         for path, whose in foreign_on_way(nearest_existing(self.path), os.geteuid()):
             raise NodeError(
                 f"{path}, on the way to {self.path}, {whose} can put other programs there; set nccl_tests_dir to a path below"
-                " directories of root and of this user only",
+                " directories of root and of this user that nobody else may write",
                 has_cure=True,
             )
         if os.path.lexists(self.path):
