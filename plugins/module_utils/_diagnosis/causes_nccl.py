@@ -681,6 +681,15 @@ ENTRIES = (
         found_by=_PARSER,
     ),
     entry(
+        "sizes-reduced",
+        "The largest sizes were not measured: the GPUs have no room for them[; wanted up to {wanted}, measured up to {largest}].",
+        "Ask for smaller sizes (nccl_benchmark_max_bytes), or for no check of the values (nccl_benchmark_check false), which needs a"
+        " third buffer of the size.",
+        severity="warning",
+        source="nccl-tests, src/common.cu",
+        found_by=_PARSER,
+    ),
+    entry(
         "output-cut",
         "The output ends before the program's summary.",
         "Read the end of the output and the error output: the program failed, or was ended, before it was done.",

@@ -201,10 +201,11 @@ class LogReader:
             for position, listed in enumerate(_LISTED.finditer(text)):
                 # Where devices are merged, the single ones are listed under another number than their own.
                 index = position if merged else int(listed.group(1))
-                for name, port, layer in _PORT.findall(listed.group(2) or listed.group(3)):
-                    if len(devices.layers) < MOST_VALUES:
-                        devices.listed.setdefault(index, []).append(f"{name}:{port}")
-                        devices.layers[f"{name}:{port}"] = layer
+                for name, number, layer in _PORT.findall(listed.group(2) or listed.group(3)):
+                    port = f"{name}:{number}"
+                    if port not in devices.layers and len(devices.layers) < MOST_VALUES:
+                        devices.layers[port] = layer
+                        devices.listed.setdefault(index, []).append(port)
                         self._tally(process[0], "listed_layer", layer)
             if oob:
                 interface = _OUT_OF_BAND.match(oob[:200])

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
@@ -18,20 +19,30 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     NUMBER,
     SIMPLE,
     TEXT,
+    AnswerError,
     Each,
+    Kind,
     Maybe,
     Optional,
     check_answer,
     refuse,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary import checked_transport
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import inert
 
+#: Of counts of 64 bits, over all rows.
+_SUM = Kind(
+    lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 127,
+    "a whole number below 2^127",
+)
 _HALF = {
     "time_us": Maybe(FINITE),
     "algbw": Maybe(FINITE),
     "busbw": Maybe(FINITE),
     "wrong": Maybe(NUMBER),
-    "cpu_time_us": Optional(FINITE),
-    "error": Optional(FINITE),
+    "cpu_time_us": Optional(Maybe(FINITE)),
+    "error": Optional(Maybe(FINITE)),
     "extra": Optional(Each(TEXT, Maybe(FINITE))),
     "computed": Optional(Each(TEXT, FINITE)),
     "no_numbers": Optional(Each(TEXT, TEXT)),
@@ -66,9 +77,9 @@ _DOCUMENT = {
         "avg_busbw": Maybe(FINITE),
         "peak_busbw": Maybe(FINITE),
         "peak_size": Maybe(NUMBER),
-        "wrong": Maybe(NUMBER),
+        "wrong": Maybe(_SUM),
         "checked": BOOLEAN,
-        "out_of_bounds": Maybe(NUMBER),
+        "out_of_bounds": Maybe(_SUM),
     },
     "json_output": Maybe(TEXT),
     "host_count": NUMBER,
@@ -88,3 +99,9 @@ def check_document(host: str, document: t.Any) -> None:
     for row in document["rows"]:
         if row["out_of_place"] is None and row["in_place"] is None:
             raise refuse(host, "rows of a result", row, "rows with numbers, out of place or in place")
+    try:
+        checked_transport(document.get("transport"))
+        # Whatever else it holds is copied into files of JSON.
+        json.dumps(document, allow_nan=False)
+    except (GpufabricError, TypeError, ValueError, RecursionError) as error:
+        raise AnswerError(host, f"{host} returned a result that is none: {inert(str(error))}") from error

@@ -14,6 +14,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import COMPLAINT, Facts, Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.torn import host_behind_digits
 
 #: Lines that are kept, and characters of each: one of each kind of every host of a large cluster.
 _MOST = 4096
@@ -40,18 +41,11 @@ class Complaints:
         """Take those of others, which came before, too."""
         self._lines = {**others._lines, **self._lines}
 
-    def problems(self, facts: Facts, hosts: t.Collection[str]) -> list[Problem]:
+    def problems(self, facts: Facts, hosts: t.AbstractSet[str]) -> list[Problem]:
         """Their causes, as warnings. ``hosts``: of the ranks, as they call themselves."""
         if not self._lines:
             return []
-        torn = {
-            said: host for said, _text in self._lines for host in hosts if said not in hosts and _is_torn(said, host)
-        }
-        names = {**facts.names, **{said: facts.names.get(host, host) for said, host in torn.items()}}
+        torn = {said: host_behind_digits(said, hosts) for said, _text in self._lines if said not in hosts}
+        names = {**facts.names, **{said: facts.names.get(host, host) for said, host in torn.items() if host}}
         source = Source("any", self._lines.values(), numbered=False)
         return RESULT_CATALOGUE.diagnose([source], 0, Facts(names, facts.ranks))
-
-
-def _is_torn(said: str, host: str) -> bool:
-    """Whether a line begins with a host right behind the end of a row."""
-    return said.endswith(host) and re.fullmatch(r"[\d.]+", said[: -len(host)]) is not None

@@ -33,6 +33,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes 
     Summary,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 problem = RESULT_CATALOGUE.problem
 
@@ -78,6 +79,8 @@ class Test:
     lost_rows: int = 0
     lost_evidence: str = ""
     elided: bool = False
+    #: The largest size in bytes that the program found room for; None if it had it for all.
+    reduced_to: int | None = None
     bounds: list[tuple[int, bool]] = dataclasses.field(default_factory=list)
     #: Printed averages of busbw, None for one that is no number, each with whether it passed.
     averages: list[tuple[float | None, bool]] = dataclasses.field(default_factory=list)
@@ -274,6 +277,7 @@ class Test:
             yield from self._missing_lines()
         yield from self._wrong_values()
         yield from self._doubtful_numbers()
+        yield from self._sizes_reduced()
         failed = [value for value, okay in self.averages if not okay]
         if failed:
             printed = "no number" if failed[0] is None else f"{failed[0]:g}"
@@ -303,6 +307,24 @@ class Test:
         if mean is not None and printed is not None and not _close(mean, printed, self.rounding / max(1, count)):
             evidence = f"Avg bus bandwidth: {printed:g}; mean of {len(self.rows)} rows: {mean:g}"
             yield problem("average-differs", evidence=evidence)
+
+    def _sizes_reduced(self) -> t.Iterator[Problem]:
+        """The table says it; -J does not, but has fewer sizes than its configuration."""
+        tests = collections.Counter((row["type"], row["redop"], row["root"]) for row in self.rows)
+        wanted = _count_of_sizes(self.config)
+        if self.reduced_to is not None:
+            evidence = f"Reducing maxBytes to {self.reduced_to} due to memory limitation"
+        elif self.ended and not self.lost_rows and wanted is not None and tests and max(tests.values()) < wanted:
+            evidence = f"{max(tests.values())} of {wanted} sizes"
+        else:
+            return
+        largest, most = max((row["size"] for row in self.rows), default=None), self.config["maxbytes"]
+        yield problem(
+            "sizes-reduced",
+            evidence=evidence,
+            wanted=None if most is None else format_size(most),
+            largest=None if largest is None else format_size(largest),
+        )
 
     def _doubtful_numbers(self) -> t.Iterator[Problem]:
         """Cells that are no numbers, and bandwidths that are not those of their times."""
@@ -361,6 +383,21 @@ def library_version(number: int | None) -> str | None:
         return None
     major = 10000 if number >= 10000 else 1000
     return f"{number // major}.{number % major // 100}.{number % 100}"
+
+
+def _count_of_sizes(config: t.Mapping[str, t.Any]) -> int | None:
+    """How many sizes the program was to measure; None where its settings are not known."""
+    least, most = config["minbytes"], config["maxbytes"]
+    match = re.match(r"(\d{1,19})\((factor|bytes)\)\Z", config["step"] or "")
+    step = int(match.group(1)) if match else 0
+    if not match or not least or most is None or least > most or step < (2 if match.group(2) == "factor" else 1):
+        return None
+    if match.group(2) == "bytes":
+        return (most - least) // step + 1
+    count = 0
+    while least <= most:
+        least, count = least * step, count + 1
+    return count
 
 
 def _has_bandwidth(row: Row) -> bool:

@@ -248,6 +248,12 @@ def _half(cells: dict[str, str], unit: float) -> dict[str, t.Any]:
     return half
 
 
+def is_counted(row: Row) -> bool:
+    """Whether the whole numbers of a row fit in 64 bits, as those of nccl-tests do."""
+    wrong = [row[placement]["wrong"] for placement in PLACEMENTS if row[placement] is not None]
+    return all(number is None or number < 1 << 63 for number in (row["size"], row["count"], *wrong))
+
+
 def is_no_number(cell: str) -> bool:
     """Whether a cell is ``nan`` or ``inf``, as C prints a division by zero."""
     return re.match(rf"{NO_NUMBER}\Z", cell) is not None

@@ -17,6 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary i
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import add_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.torn import host_behind_digits
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 
@@ -24,7 +25,7 @@ def with_log(document: ResultDocument, fleet: FleetFacts) -> ResultDocument:
     """A document with the transport and the software that the facts tell; a warning names the hosts that differ from most."""
     ranks = {rank["host"] for rank in document["ranks"]}
     # A row of the table may end right before a line of the log: its last digits are no part of the name.
-    hosts = {name: facts for name, facts in fleet.items() if name in ranks or not _follows_digits(ranks, name)}
+    hosts = {name: facts for name, facts in fleet.items() if name in ranks or host_behind_digits(name, ranks) is None}
     transport, software = transport_of(hosts), software_of(hosts)
     problems = []
     for identity, found in (("transport-differs", transport), ("software-differs", software)):
@@ -35,7 +36,3 @@ def with_log(document: ResultDocument, fleet: FleetFacts) -> ResultDocument:
             evidence = describe_differences(differences)
             problems.append(RESULT_CATALOGUE.problem(identity, host=host, evidence=evidence, hosts=listing(names)))
     return add_problems({**document, "transport": transport, "software": software}, problems)
-
-
-def _follows_digits(ranks: set[str], name: str) -> bool:
-    return any(name.endswith(rank) and name[: -len(rank)].replace(".", "").isdigit() for rank in ranks)

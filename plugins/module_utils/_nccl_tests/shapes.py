@@ -20,9 +20,9 @@ Placement = t.Literal["out_of_place", "in_place"]
 
 
 class _HalfExtra(t.TypedDict, total=False):
-    cpu_time_us: float
+    cpu_time_us: float | None
     #: The greatest difference, which nccl-tests before 2.13 printed instead of ``wrong``.
-    error: float
+    error: float | None
     extra: dict[str, float | None]
     #: Bandwidths worked out from the time, in GB/s, which differ from those printed by more than rounding.
     computed: dict[str, float]

@@ -18,6 +18,7 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import COMPLAINT
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.complaints import Complaints
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import (
     Row,
@@ -35,16 +36,20 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.layout 
     Layout,
     Piece,
     UnknownColumns,
+    is_counted,
     is_no_number,
     layout_of,
     row_of,
     step_of,
     steps_of,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.torn import before_hosts
 
 TYPES = r"(?:u?int(?:8|32|64)?|char|half|float|double|bfloat16|fp8_e\dm\d|f8e\dm\d)"
 _OPERATIONS = r"(?:sum|prod|min|max|avg|mulsum|none)"
 
+#: Tests of one text.
+MOST_TESTS = 10000
 #: Characters of a line in which rows are looked for: they are at the begin of far shorter lines.
 _LONGEST = 1 << 15
 _TAG = re.compile(r"\[[\w.@-]+,\d+\](?:\[[^\]\s]*\])?<std(?:out|err|diag)>: ?")
@@ -93,7 +98,9 @@ TABLE = ORDER["header"]
 
 _LIBRARY = re.compile(r"\b[NR]CCL version {0,4}:? {0,4}(\d\S{0,60})")
 _RCCL_TESTS = re.compile(r"rccl-tests: Version (\S+)")
-_JSON_OUTPUT = re.compile(r"# Writing JSON output to (.+)")
+_JSON_OUTPUT = re.compile(r"# Writing JSON output to (.{1,4096})")
+# Of nccl-tests since 2.0, before the table, where the sizes asked for do not fit in the GPUs' memory.
+_REDUCED = re.compile(r"# Reducing maxBytes to (\d{1,19}) due to memory")
 _BITWISE = re.compile(r"Bitwise mismatches *: *(\d{1,19}) +(?:OK|FAILED)")
 _ERROR = re.compile(r"# error: (.+)")
 _FAILURE = re.compile(r"(?:Test )?(?:CUDA failure|NCCL failure|timeout|failure)\b.{0,200}")
@@ -168,6 +175,8 @@ class TextReader:
         return self.tests[-1] if self.tests else None
 
     def _begin(self) -> Test:
+        if len(self.tests) >= MOST_TESTS:
+            raise GpufabricError(f"the text has more than {MOST_TESTS} tests; split it")
         self.tests.append(Test())
         self._layout = None
         self._open_table = False
@@ -261,6 +270,9 @@ class TextReader:
         match = _RCCL_TESTS.search(text) if "rccl-tests: Version" in text else None
         if match:
             test.tool.update(name="rccl-tests", version=match.group(1))
+        match = _REDUCED.search(text) if "Reducing maxBytes" in text else None
+        if match:
+            test.reduced_to = int(match.group(1))
         match = _BITWISE.search(text) if "Bitwise mismatches" in text else None
         if match:
             test.bitwise.append(int(match.group(1)))
@@ -401,9 +413,8 @@ class TextReader:
         if host is None:
             # Other text than NCCL's must not begin with what might be the rest of the number.
             return match.group(0) if re.match(r"NCCL |\[\d{4}-|[A-Z_a-df-z/\[(]", text[match.end() :]) else None
-        hosts = self.tests[-1].hosts() if self.tests else set()
-        ends = [len(host.group(1)) - len(name) for name in hosts if host.group(1).endswith(name)]
-        cells = {host.group(1)[:end] for end in ends if CELLS[kind].fullmatch(host.group(1)[:end])}
+        hosts: t.AbstractSet[str] = self.tests[-1].hosts() if self.tests else frozenset()
+        cells = {cell for cell, _host in before_hosts(host.group(1), hosts) if CELLS[kind].fullmatch(cell)}
         if len(cells) == 1:
             return cells.pop()
         if cells or hosts or not text[match.end()].isalpha():
@@ -454,6 +465,9 @@ class TextReader:
     def _keep(self, piece: Piece) -> Row | None:
         test = self.tests[-1]
         row = row_of(piece)
+        if not is_counted(row):
+            test.lose(piece.evidence)
+            return None
         # Somebody may print a row again when the test is over.
         if test.averages and test.bounds and test.runs == 1 and test.has_row(row):
             return None

@@ -256,11 +256,12 @@ class Judge:
         sizes = [row["size"] for row, _value in found if row is not None]
         if rule.over == "peak":
             found = [max(found, key=lambda item: item[1])]
-        held, reason = [], ""
+        held, reason, without = [], "", []
         for row, value in found:
             limit, source = self._limit(rule, document, row)
             if limit is None:
                 reason = reason or source
+                without += [row["size"]] if row is not None else []
                 continue
             # By the same factor, a time is above its limit as much as a bandwidth is below it.
             percent = 100 * ((limit / value if rule.is_time else value / limit) - 1) if value > 0 else -100.0
@@ -270,9 +271,11 @@ class Judge:
         percent, row, value, limit, source = min(held, key=lambda item: item[0])
         size = None if row is None else row["size"]
         missed = [row["size"] for percent, row, _value, _limit, _source in held if percent < 0 and row is not None]
-        no_number = _no_number(rule, document)
-        if rule.over == "each" and no_number and not missed:
-            return _entry(rule, reason=no_number)
+        unknown = _no_number(rule, document)
+        if without and not unknown:
+            unknown = f"{reason} at {listing(map(format_size, without))}; sizes that keep it: {len(held)}"
+        if rule.over == "each" and unknown and not missed:
+            return _entry(rule, reason=unknown)
         entry = _entry(rule, value, limit, source, percent, size=size, missed=missed)
         if sizes and rule.kind != "baseline_percent":
             # The limit is the same for all of these sizes.

@@ -381,6 +381,14 @@ def test_memory_is_bounded(monkeypatch):
     assert all(len(values) <= 10 for facts in found.facts.values() for values in facts.values())
 
 
+def test_ports_that_are_listed_again_are_kept_once():
+    found = LogReader()
+    line = "g1:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>"
+    found.feed([line] * 100)
+    (process,) = found._processes.values()
+    assert process.listed == {0: ["mlx5_0:1"], 1: ["mlx5_1:1"]}
+
+
 def test_a_file_without_line_ends(tmp_path):
     (tmp_path / "log").write_bytes(b"g1:1:1 [0] NCCL INFO Using network IB" * 100000)
     assert read_log(str(tmp_path / "log")).facts == {}

@@ -41,6 +41,55 @@ def test_whatever_the_parser_makes_is_a_document():
         check_document("g1", json.loads(json.dumps(document)))
 
 
+TABLE = """\
+# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
+#  Rank  0 Group  0 Pid   4000 on g1 device  0 [0000:07:00] X
+#       size         count      type   redop    root {columns}
+{rows}
+# Out of bounds values : {bounds} FAILED
+# Avg bus bandwidth    : 1
+"""
+NEW = "time   algbw   busbw #wrong"
+
+
+@pytest.mark.parametrize(
+    ("columns", "row"),
+    [
+        ("time   algbw   busbw  error", "8  2  float  sum  -1  1.00  8.00  8.00  nan"),
+        ("time   algbw   busbw  error", "8  2  float  sum  -1  1.00  8.00  8.00  inf"),
+        ("cputime   algbw   busbw #wrong", "8  2  float  sum  -1  nan  8.00  8.00  0"),
+        (NEW, "9999999999999999999  2  float  sum  -1  1.00  8.00  8.00  0"),
+        (NEW, "9223372036854775808  9223372036854775808  int8  sum  -1  1.00  8.00  8.00  0"),
+        (NEW, "8  2  float  sum  -1  1.00  8.00  8.00  9e+99"),
+        (NEW, "8  2  float  sum  -1  1.00  8.00  8.00  9e+18"),
+    ],
+)
+@pytest.mark.parametrize("bounds", [0, 9999999999999999999])
+def test_whatever_a_program_prints_its_document_is_one(columns, row, bounds):
+    in_place = row.partition("-1")[2]
+    text = TABLE.format(columns=f"{columns}   {columns}", rows="\n".join([row + in_place] * 9), bounds=bounds)
+    for document in parse_results((text * 2).splitlines(keepends=True)):
+        check_document("g1", document)
+        assert document["verdict"] != "pass" and document["rank_count"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("transport", {"network": 3}),
+        ("transport", {"channels": float("nan")}),
+        ("software", {"nccl": float("inf")}),
+        ("more", [float("nan")]),
+        ("more", {1, 2}),
+        ("problems", [{"id": float("nan")}]),
+    ],
+)
+def test_what_no_report_can_hold_is_refused(name, value):
+    document = {**DOCUMENTS[0], name: value}
+    with pytest.raises(AnswerError, match="g1 returned a result that is none"):
+        check_document("g1", document)
+
+
 @pytest.mark.parametrize(
     ("place", "value", "field"),
     [

@@ -12,6 +12,7 @@ import pathlib
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import text_output
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import Test as OneTest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     add_problems,
@@ -20,6 +21,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     parse_results,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.torn import before_hosts, host_behind_digits
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures"
 NCCL = (FIXTURES / "all_reduce_perf.txt").read_text(encoding="utf-8")
@@ -68,6 +70,75 @@ def test_each_row_is_looked_at_once_however_alike_they_are():
     test.rows = [Row(size=8) for _row in range(50)]
     assert all(test.has_row(Row(size=8)) for _asked in range(50))
     assert Row.looks == 100
+
+
+class Names(set):
+    """Hosts, and how many of them were looked at one by one."""
+
+    looks = 0
+
+    def __iter__(self):
+        for name in set.__iter__(self):
+            self.looks += 1
+            yield name
+
+
+def test_the_host_behind_a_torn_row_is_found_without_a_look_at_each():
+    names = Names(f"g{number}" for number in range(1000))
+    assert list(before_hosts("0.00g7", names)) == [("0.00", "g7")]
+    assert host_behind_digits("0.00g7", names) == "g7" and host_behind_digits("xg7", names) is None
+    assert host_behind_digits("0" * 100000 + "g7", names) is None
+    assert names.looks == 0
+
+
+def test_each_torn_cell_is_looked_at_without_a_look_at_each_host():
+    names = Names(f"g{number}" for number in range(1000))
+    reader = text_output.TextReader()
+    for line in alone("g1").splitlines():
+        reader.read(line)
+    reader.tests[0].hosts = lambda: names
+    reader.read(
+        "   8   2   float   sum   -1   3.45   0.00   0.00   0   0.13   0.06   0.00   0g7:4000:4100 [0] NCCL INFO x"
+    )
+    assert [row["size"] for row in reader.tests[0].rows] == [8]
+    assert names.looks == 0
+
+
+REDUCED = "# Reducing maxBytes to 600000000 due to memory limitation"
+
+
+def test_sizes_that_the_program_left_out_are_told():
+    whole = parse_one(NCCL)
+    assert "sizes-reduced" not in ids(whole)
+    lines = NCCL.splitlines(keepends=True)
+    header = next(index for index, line in enumerate(lines) if "busbw" in line)
+    # The last row is that of the size which did not fit; the average is that of the others.
+    text = "".join(
+        [*lines[:header], f"#\n{REDUCED}\n#\n", *(line for line in lines[header:] if line != LAST_ROW + "\n")]
+    )
+    rows = whole["rows"][:-1]
+    halves = [row[place]["busbw"] for row in rows for place in ("out_of_place", "in_place")]
+    text = text.replace("# Avg bus bandwidth    : 124.442", f"# Avg bus bandwidth    : {sum(halves) / len(halves):.3f}")
+    document = parse_one(text)
+    assert [(item["id"], item["severity"], item["evidence"]) for item in document["problems"]] == [
+        ("sizes-reduced", "warning", REDUCED[2:])
+    ]
+    assert "wanted up to 1 GiB, measured up to 1 MiB" in document["problems"][0]["cause"]
+
+
+def test_sizes_that_are_missing_in_a_file_of_json_are_told():
+    document = json.loads((FIXTURES / "nccl_tests" / "2.19.6-unchecked.json").read_text(encoding="utf-8"))
+    assert "sizes-reduced" not in ids(parse_one(json.dumps(document)))
+    document["config"]["maximum_bytes"] *= 8
+    (problem,) = (item for item in parse_one(json.dumps(document))["problems"] if item["id"] == "sizes-reduced")
+    assert problem["evidence"] == "3 of 4 sizes"
+
+
+def test_more_tests_than_a_text_may_have(monkeypatch):
+    monkeypatch.setattr(text_output, "MOST_TESTS", 3)
+    assert len(parse_results((NCCL * 3).splitlines(keepends=True))) == 3
+    with pytest.raises(GpufabricError, match="more than 3 tests"):
+        parse_results((NCCL * 4).splitlines(keepends=True))
 
 
 def test_whole_document():

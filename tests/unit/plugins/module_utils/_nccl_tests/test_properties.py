@@ -17,6 +17,7 @@ import re
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.checking import check_document
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import VERDICTS, parse_results
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "nccl_tests"
@@ -286,7 +287,8 @@ def flipped(chance: random.Random, text: str, _other: str) -> str:
 
 
 HOSTILE = ["9" * 5000, "1e" + "9" * 400, "[" * 3000, '{"a":' * 3000, "\0", "\x1b[31m", "\ud7ff", "# " * 2000, "N/A " * 400, '"' * 99,
-           "   8   2   float", "-1 " * 500, "{\"version\":", "nan", "-inf", "1e400", "\r", "\u2028", " " * 5000, "[1,0]<stdout>:" * 200]  # fmt: skip
+           "   8   2   float", "-1 " * 500, "{\"version\":", "nan", "-inf", "1e400", "\r", "\u2028", " " * 5000, "[1,0]<stdout>:" * 200,
+           "9" * 19, "9e+99"]  # fmt: skip
 
 
 def hostile(chance: random.Random, text: str, _other: str) -> str:
@@ -334,6 +336,7 @@ def check(text: str, known: set | None) -> None:
     assert known is None or "do-not-keep" not in plain
     text = text.replace("\x1b[31m", "")
     for document in documents:
+        check_document("g1", document)
         assert document["verdict"] in VERDICTS
         assert not (document["lost_rows"] and document["complete"])
         for row in document["rows"]:

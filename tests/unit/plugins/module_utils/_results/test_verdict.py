@@ -305,6 +305,20 @@ def test_baseline_of_other_machines_says_nothing():
     assert result["verdicts"][1]["message"].endswith("not checked, the baseline has no such out-of-place time_us")
 
 
+def test_sizes_that_the_baseline_lacks_are_told_and_are_no_pass():
+    baseline = make_baseline(runs(1, 1.01, 0.99))
+    more = document([(8, 0.001), (G, 300.0), (2 * G, 30.0)])
+    result = Judge(baseline=baseline).judge(more)
+    assert [entry["passed"] for entry in result["verdicts"][1:]] == [None, None]
+    assert result["verdicts"][1]["message"].endswith(
+        "not checked, the baseline has no such out-of-place time_us at 2 GiB; sizes that keep it: 2"
+    )
+    assert result["verdict"] == "unchecked"
+    # What is missed is missed.
+    slow = document([(8, 0.001), (G, 100.0), (2 * G, 30.0)])
+    assert Judge(baseline=baseline).judge(slow)["verdict"] == "fail"
+
+
 def test_rule_may_name_what_is_held_against_the_baseline():
     rule = {"baseline_percent": 1, "metric": "out_of_place.busbw", "size": "1G", "name": "usual"}
     baseline = make_baseline(runs(1.0, 1.001, 0.999))
