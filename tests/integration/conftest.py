@@ -41,7 +41,6 @@ CONTROLLER_ACTIONS = {
     "ansible.builtin.include_tasks",
     "ansible.builtin.set_fact",
     "ansible.builtin.set_stats",
-    "ansible.builtin.validate_argument_spec",
     "gpufabric.nccl.benchmark_plan",
     "gpufabric.nccl.benchmark_results",
     "gpufabric.nccl.check_variables",
@@ -53,6 +52,7 @@ CONTROLLER_ACTIONS = {
     "gpufabric.nccl.nccl_tests_step",
     "gpufabric.nccl.preflight_step",
     "gpufabric.nccl.report_folder",
+    "gpufabric.nccl.report_plan",
     "gpufabric.nccl.run_claim",
     "gpufabric.nccl.worker_pods_plan",
 }

@@ -31,9 +31,12 @@ def timed(factor: float) -> str:
     [
         (
             {"path": "b.json", "mode": "sav"},
-            "value of mode must be one of: compare, save, got: sav found in report_baseline",
+            "report_baseline.mode: 'sav' is not allowed; allowed: compare, save",
         ),
-        ({"mode": "save"}, "mode is save but all of the following are missing: path"),
+        (
+            {"mode": "save"},
+            "report_baseline.path: None is not allowed; allowed: the path of a file, since mode is save",
+        ),
         ({"path": "none.json"}, "none.json' is not allowed; allowed: a file on this host, such as nccl_baseline makes"),
         (
             {"path": "none/b.json", "mode": "save"},

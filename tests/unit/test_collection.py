@@ -333,7 +333,6 @@ OF_THE_CONTROLLER = {
     "ansible.builtin.meta",
     "ansible.builtin.set_fact",
     "ansible.builtin.set_stats",
-    "ansible.builtin.validate_argument_spec",
     *(f"ansible.builtin.{kind}_{what}" for kind in ("import", "include") for what in ("playbook", "role", "tasks")),
 }
 #: Tasks of the roles that plays of the controller include: they make nodes, ask the cluster, and write what comes of it.
