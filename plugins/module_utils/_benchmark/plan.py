@@ -618,7 +618,7 @@ def _slots(peer: t.Mapping[str, t.Any], node: NodeInfo, backend: str, settings: 
     if peer.get("slots"):
         limits.append((peer["slots"], f"the number of slots of {peer['name']}"))
     if backend == "nccl":
-        limits.append(_gpu_limit(peer["name"], node["gpus"]["count"], settings))
+        limits.append(_gpu_limit(peer["name"], node["gpus"]["count"], settings, is_all=not ranks and not limits))
     if not limits:
         return ranks or 1
     most, reason = min(limits, key=lambda limit: limit[0])
@@ -627,13 +627,19 @@ def _slots(peer: t.Mapping[str, t.Any], node: NodeInfo, backend: str, settings: 
     return ranks or most
 
 
-def _gpu_limit(name: str, gpus: int, settings: t.Mapping[str, t.Any]) -> tuple[int, str]:
-    """How many ranks the GPUs of a host are enough for, and why. Raises OptionError where it is none."""
+def _gpu_limit(name: str, gpus: int, settings: t.Mapping[str, t.Any], is_all: bool) -> tuple[int, str]:
+    """How many ranks the GPUs of a host are enough for, and why. Raises OptionError where it is none.
+
+    ``is_all``: nobody said how many ranks there are to be, so that no GPU is to be left out.
+    """
     each = devices_per_rank(settings)
     reason = f"the number of GPUs of {name}" if each == 1 else f"{name} has {gpus} GPUs, {each} a rank"
+    option = "gpus_per_rank" if settings.get("gpus_per_rank") else "threads_per_rank"
     if each > gpus:
-        option = "gpus_per_rank" if settings.get("gpus_per_rank") else "threads_per_rank"
         raise OptionError(f"nccl_benchmark_{option}", settings[option], f"1 to {gpus}, {reason}")
+    if is_all and gpus % each:
+        allowed = f"a number that leaves no GPU out, or nccl_benchmark_ranks_per_node beside it: {reason}"
+        raise OptionError(f"nccl_benchmark_{option}", settings[option], allowed)
     return gpus // each, reason
 
 

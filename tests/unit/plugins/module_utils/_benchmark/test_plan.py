@@ -206,6 +206,14 @@ def test_an_adopted_job_refuses_more_ranks_than_it_has_slots_or_gpus_for(gpus, s
         plan_benchmark(nodes(gpus), given, {**SETTINGS, **settings})
 
 
+def test_no_gpu_is_left_out_unless_somebody_says_so():
+    words = "a number that leaves no GPU out, or nccl_benchmark_ranks_per_node beside it: g1 has 8 GPUs, 3 a rank"
+    with pytest.raises(OptionError, match=f"^nccl_benchmark_gpus_per_rank: 3 is not allowed; allowed: {words}$"):
+        plan_benchmark(nodes(8), PEERS, {**SETTINGS, "gpus_per_rank": 3})
+    plan = plan_benchmark(nodes(8), PEERS, {**SETTINGS, "gpus_per_rank": 3, "ranks_per_node": 2})
+    assert [host["slots"] for host in plan["hosts"]] == [2] * 3
+
+
 @pytest.mark.parametrize(
     ("change", "identity", "words"),
     [
