@@ -10,6 +10,7 @@ import typing as t
 
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import shown
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction
 
@@ -125,6 +126,6 @@ class ActionModule(VariablesAction):
             given = self.value_of(name)
             if isinstance(given, str):
                 kind = "list" if isinstance(value, list) else "dictionary"
-                raise OptionError(
-                    name, given, f"a {kind}; on the command line in JSON: -e '{json.dumps({name: value})}'"
-                )
+                example = value if shown(name, given) is given else {"NAME": "VALUE"}
+                allowed = f"a {kind}; on the command line in JSON: -e '{json.dumps({name: example})}'"
+                raise OptionError(name, shown(name, given), allowed)

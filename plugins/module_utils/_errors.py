@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import NOT_SHOWN
+
 
 class GpufabricError(Exception):
     """A failure with a known cause. ``str(error)`` is what the user reads.
@@ -18,6 +20,13 @@ class GpufabricError(Exception):
     """
 
     details: t.Mapping[str, t.Any] = {}
+
+
+class Hidden:
+    """What OptionError shows in place of a value that may be a secret."""
+
+    def __repr__(self) -> str:
+        return NOT_SHOWN
 
 
 class OptionError(GpufabricError):

@@ -16,7 +16,7 @@ import math
 import os
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidden, OptionError
 
 #: An option as in a role's argument_specs: ``type``, ``elements``, ``choices``, ``default``.
 Spec = t.Mapping[str, t.Any]
@@ -114,8 +114,15 @@ def _dict(name: str, _spec: Spec, value: t.Any) -> dict[str, t.Any]:
         elif all(key.strip() and separator for key, separator, _item in pairs):
             value = {key.strip(): item.strip() for key, _separator, item in pairs}
     if not isinstance(value, t.Mapping):
-        raise OptionError(name, value, "a dictionary; as text NAME=VALUE with commas, with lines, or in JSON")
+        raise OptionError(
+            name, shown(name, value), "a dictionary; as text NAME=VALUE with commas, with lines, or in JSON"
+        )
     return {str(key): item for key, item in value.items()}
+
+
+def shown(name: str, value: t.Any) -> t.Any:
+    """A variable's value as an error may show it: environments may hold secrets."""
+    return Hidden() if name.endswith(("_env", "_environment")) else value
 
 
 def _items(text: str) -> list[str]:
@@ -126,7 +133,7 @@ def _json(name: str, text: str) -> t.Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise OptionError(name, text, f"text that is JSON if it begins like it ({error})") from None
+        raise OptionError(name, shown(name, text), f"text that is JSON if it begins like it ({error})") from None
 
 
 def _raw(_name: str, _spec: Spec, value: t.Any) -> t.Any:

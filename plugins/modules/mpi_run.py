@@ -281,7 +281,7 @@ points:
       type: str
       sample: all_reduce_perf
     env:
-      description: The point's own environment variables.
+      description: The point's own environment variables. Of those that are not known as settings of NCCL or MPI, not the values.
       type: dict
       sample: {NCCL_ALGO: Ring}
     ranks:

@@ -41,6 +41,8 @@ CONTROLLER_ACTIONS = {
     "ansible.builtin.include_tasks",
     "ansible.builtin.set_fact",
     "ansible.builtin.set_stats",
+    # Of roles that are included: Ansible's own look at their variables.
+    "ansible.builtin.validate_argument_spec",
     "gpufabric.nccl.benchmark_plan",
     "gpufabric.nccl.benchmark_results",
     "gpufabric.nccl.check_variables",

@@ -14,9 +14,12 @@ import collections
 import concurrent.futures
 import contextlib
 import json
+import os
 import pathlib
 import re
 import signal
+import subprocess
+import sys
 import tarfile
 import types
 import typing as t
@@ -24,9 +27,11 @@ import uuid
 
 import pytest
 from background import kill, wait
-from conftest import Nodes, Played, slow
+from conftest import ROOT, Nodes, Played, slow
 
 GPUS = 2
+COLLECTIONS = ROOT / "build" / "collections"
+RECORD = COLLECTIONS / "ansible_collections" / "gpufabric" / "nccl" / "tests" / "gpu" / "record.py"
 #: What a stand-in reads on its host.
 SETTINGS = "/etc/gpufabric-stand-in"
 
@@ -390,3 +395,38 @@ def test_faults(machines, tmp_path, faults, openmpi5, fault):
         beside=[("output-cut", None, "warning")],
         stand_in="stand-ins for CUDA and NCCL",
     )
+
+
+@pytest.mark.slow
+def test_what_make_gpu_records(nccl_tests, tmp_path):
+    """All that it does on a machine with GPUs but RAS, which the stand-ins do not have, with one of the programs."""
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "all_reduce_perf").symlink_to(nccl_tests / "build" / "all_reduce_perf")
+    (tmp_path / "lib").symlink_to(nccl_tests / "lib")
+    environment = {
+        **os.environ,
+        "PATH": f"{nccl_tests}/bin:{os.environ['PATH']}",
+        "PYTHONPATH": str(COLLECTIONS),
+        "GPUFABRIC_NCCL_TESTS": str(tmp_path),
+        "GPUFABRIC_STAND_IN_GPUS": "2",
+        "GPUFABRIC_STAND_IN_MEMORY_MIB": "4096",
+    }
+    command = [sys.executable, RECORD, tmp_path / "out"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    index = json.loads((tmp_path / "out" / "index.json").read_text())
+    read = {entry["name"]: entry["read_as"] for entry in index["recordings"]}
+    assert (index["gpus"], read["all_reduce_perf"], read["all-types"]) == (2, "pass", "pass")
+    causes = {"too-many-gpus": "gpus-missing", "one-gpu-twice": "duplicate-gpu", "bad-argument": "test-argument"}
+    assert {name: read[name] for name in causes} == causes
+    assert "Reducing maxBytes" in (tmp_path / "out" / "too-large.out").read_text()
+
+
+def test_make_gpu_without_a_gpu(tmp_path):
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho NVIDIA-SMI has failed\nexit 9\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(COLLECTIONS)}
+    command = [sys.executable, RECORD, tmp_path / "out"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "make gpu: nvidia-smi lists no GPU here (NVIDIA-SMI has failed): nothing is recorded\n"
+    assert not (tmp_path / "out").exists()

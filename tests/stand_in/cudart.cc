@@ -89,6 +89,8 @@ Blocks &blocks() {
 thread_local int device_of_thread = 0;
 
 int device_count() {
+  const char *visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr && *visible == '\0') return 0;
   std::string gpus = stand_in::setting("CUDA_GPUS");
   if (gpus.empty()) gpus = stand_in::setting("GPUS");
   return std::min(gpus.empty() ? 1 : std::atoi(gpus.c_str()), MOST);

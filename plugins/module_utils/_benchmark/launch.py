@@ -41,7 +41,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import 
     parse_files,
     parse_points,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import started
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import LOGS, started
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import (
@@ -55,6 +55,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import agent
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs import find_openssh_program
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
 #: The options of mpi_run, for the module and its action.
@@ -181,7 +182,7 @@ def plan_logs(points: t.Sequence[Point], launch: Launch, run_dir: RunDir) -> lis
             logs.append("")
         else:
             known.add(configuration)
-            logs.append(os.path.join(run_dir.mpi, "nccl", f"{token}-{number}"))
+            logs.append(os.path.join(run_dir.path, LOGS, f"{token}-{number}"))
     return logs
 
 
@@ -199,7 +200,7 @@ def describe(plan: Plan, run: Run, check_mode: bool) -> list[dict[str, t.Any]]:
         {
             "id": job.point.id,
             "name": job.point.name,
-            "env": job.point.env,
+            "env": shown_environment(job.point.env),
             "ranks": job.ranks,
             "ranks_per_node": job.point.ranks_per_node,
             "status": "planned" if check_mode else "started",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidden, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import OWN_LABELS
 
 _QUANTITY = re.compile(r"\d+(\.\d+)?([EPTGMk]i?|m)?\Z")
@@ -40,7 +40,7 @@ def check_pod_settings(prefix: str, settings: t.Mapping[str, t.Any], least: t.Ma
             raise OptionError(f"{prefix}_{name}", settings[name], "0 or more")
     for name, value in settings["env"].items():
         if isinstance(value, (t.Mapping, list)) and not is_reference(value):
-            raise OptionError(f"{prefix}_env[{name}]", value, "a text, or valueFrom as in the env of a container")
+            raise OptionError(f"{prefix}_env[{name}]", Hidden(), "a text, or valueFrom as in the env of a container")
     for name in settings["labels"]:
         if name in OWN_LABELS:
             raise OptionError(f"{prefix}_labels", name, f"labels other than {', '.join(sorted(OWN_LABELS))}")

@@ -17,6 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils import _remote_pyth
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import LOGS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log import collect
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.reader import NO_HOST, add_facts
@@ -26,6 +27,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.documen
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.logged import with_log
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import run
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 #: If a user sets one of these, NCCL's log is his.
@@ -146,7 +148,9 @@ def collect_logs(
 ) -> Logged:
     """Have every host summarise its logs, all at once. ``own``: whether this node has ranks."""
     begin = time.monotonic()
-    source = _remote_python.program_text(sources, {"directory": directory}).decode()
+    source = _remote_python.program_text(
+        sources, {"directory": directory, "variable": RUN_DIR_VARIABLE, "logs": LOGS}
+    ).decode()
     command = _remote_python.python_command(None, f"{collect.MARK}null")
 
     def ask(host: str) -> collect.Answer | str:

@@ -18,7 +18,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemDict
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidden, NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import without_marks
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import POINT_VARIABLE, Reach
@@ -200,7 +200,7 @@ def parse_points(
         for variable, item in {**env, **dict.fromkeys(unset, "")}.items():
             if not _VARIABLE.match(variable) or re.search(r"[\x00\n]", item):
                 raise OptionError(
-                    f"{option}.env", {variable: item}, "names of environment variables, and values of one line"
+                    f"{option}.env", {variable: Hidden()}, "names of environment variables, and values of one line"
                 )
         own = value.get("id") or (name if counts[name] == 1 else f"{name}-{index + 1}")
         first = known.setdefault(own, index)

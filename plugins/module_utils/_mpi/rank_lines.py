@@ -16,14 +16,21 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import placement_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
+#: Where NCCL's logs are in a run's directory.
+LOGS = "mpi/nccl"
 _WORD = "gpufabric-rank"
 #: To the error output, so that nothing is added to what the program prints. SSH_CONNECTION ends with the address and port that
 #: the host was reached at; on the launcher it is empty.
 _STARTER = f'echo "{_WORD} $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_SIZE $(uname -n) $SSH_CONNECTION" >&2; exec "$0" "$@"'
-#: The directory of NCCL_DEBUG_FILE, which NCCL does not make, on every host.
-_LOG_STARTER = '(umask 077; mkdir -p "${NCCL_DEBUG_FILE%/*}") 2>/dev/null; ' + _STARTER
+#: NCCL_DEBUG_FILE names a file in the run's directory on the launcher, which another host may have elsewhere: its sshd says where. The
+#: directory of the file, which NCCL does not make, is made.
+_LOG_STARTER = (
+    f'[ -z "${RUN_DIR_VARIABLE}" ] || NCCL_DEBUG_FILE=${RUN_DIR_VARIABLE}/{LOGS}/${{NCCL_DEBUG_FILE##*/{LOGS}/}}; export NCCL_DEBUG_FILE; '
+    '(umask 077; mkdir -p "${NCCL_DEBUG_FILE%/*}") 2>/dev/null; ' + _STARTER
+)
 _MARK = re.compile(rf"{_WORD} (\d{{1,9}}) (\d{{1,9}}) (\S+)(?: \S+ \d+ (\S+) \d+)?[ \t]*(?:\r?\n|\Z)")
 #: Characters of an unfinished line that are kept.
 _LONGEST = 4096

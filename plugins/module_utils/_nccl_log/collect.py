@@ -147,6 +147,9 @@ def _is_word(value: t.Any) -> bool:
 
 
 def main(parameters: t.Mapping[str, t.Any]) -> None:
-    """Print the answer for ``directory``."""
-    sys.stdout.write(f"\n{MARK}{json.dumps(collect(parameters['directory']))}\n")
+    """Print the answer for ``directory``: that of the launcher; ``variable`` names the run's own on this host, which has ``logs`` in it."""
+    directory, own = parameters["directory"], os.environ.get(parameters["variable"])
+    if own:
+        directory = os.path.join(own, parameters["logs"], os.path.basename(directory))
+    sys.stdout.write(f"\n{MARK}{json.dumps(collect(directory))}\n")
     sys.stdout.flush()

@@ -25,7 +25,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_cat
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import (
+    GpufabricError,
+    Hidden,
+    NodeError,
+    OptionError,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     cut,
     read_text,
@@ -114,7 +119,7 @@ class SshdSettings:
             if not re.match(r"[A-Za-z_][A-Za-z0-9_]*\Z", name) or name == "TMPDIR" or name.startswith("GPUFABRIC_"):
                 raise OptionError("environment", name, "names of environment variables, but TMPDIR and GPUFABRIC_*")
             if re.search(r"[\x00-\x1f\x7f\"\\]", value):
-                raise OptionError(f"environment.{name}", value, "one line without double quotes and backslashes")
+                raise OptionError(f"environment.{name}", Hidden(), "one line without double quotes and backslashes")
         if self.max_startups is not None and not 1 <= self.max_startups <= 1_000_000:
             raise OptionError("max_startups", self.max_startups, "1 to 1000000")
         for keyword, value in self.extra_options.items():

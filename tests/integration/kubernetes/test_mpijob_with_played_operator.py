@@ -371,7 +371,8 @@ def test_adopted_job_is_used_as_it_is(run, cluster, operator, pods, keys):
         assert (result["verdict"], result["host_count"], result["rank_count"]) == ("pass", 2, 4)
     assert _state(cluster, run.namespace) == before
     assert played.executions("train-worker-1") == [
-        "gpufabric.nccl.nccl_benchmark : List the GPUs, networks and programs of every worker"
+        "gpufabric.nccl.nccl_benchmark : List the GPUs, networks and programs of every worker",
+        "gpufabric.nccl.mpijob : Disconnect | Remove the leftovers of the run from the workers",
     ]
     for pod in ("train-worker-0", before["launcher"]):
         done = cluster.kubectl("exec", pod, "--", "ls", "/run", namespace=run.namespace)

@@ -25,6 +25,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import Limits, Plan, parse_points
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import started
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log import collect
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 
@@ -181,6 +182,18 @@ def test_a_rank_makes_the_directory(tmp_path):
     environment = {"PATH": "/usr/bin:/bin", **variables}
     subprocess.run(started(["true"], True), env=environment, check=True, stderr=subprocess.DEVNULL)
     assert (tmp_path / "mpi" / "nccl" / "1").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_host_whose_run_is_elsewhere_has_the_logs_there(tmp_path, monkeypatch, capsys):
+    launcher, own = tmp_path / "launcher" / "mpi/nccl/1", tmp_path / "own"
+    environment = {"PATH": "/usr/bin:/bin", "GPUFABRIC_RUN_DIR": str(own), **log_variables(str(launcher))}
+    program = ["/bin/sh", "-c", 'echo "g1:1:1 [0] NCCL INFO Using network IB" >"$NCCL_DEBUG_FILE"']
+    subprocess.run(started(program, True), env=environment, check=True, stderr=subprocess.DEVNULL)
+    assert not launcher.exists() and [path.name for path in (own / "mpi/nccl/1").iterdir()] == ["%h.%p.log"]
+    monkeypatch.setenv("GPUFABRIC_RUN_DIR", str(own))
+    collect.main({"directory": str(launcher), "variable": "GPUFABRIC_RUN_DIR", "logs": "mpi/nccl"})
+    answer = collect.parse_answer(capsys.readouterr().out)
+    assert answer["files"] == 1 and answer["facts"]["g1"]["network"] == {"IB": 1}
 
 
 def test_points_that_are_launched_alike_have_the_same_transport():

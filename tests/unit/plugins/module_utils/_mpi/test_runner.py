@@ -125,6 +125,11 @@ def finish(run, *programs, resume=True, archive=False, **options):
     return run.result()
 
 
+def logs_of(run, name):
+    """Where NCCL's logs of a launch are."""
+    return pathlib.Path(run.run_dir.path) / "mpi" / "nccl" / name
+
+
 def logging_plan(run, *programs, log, **limits):
     """As plan; the first point has NCCL's log in a directory, and all are launched alike."""
     planned = plan(run, *programs, **limits)
@@ -316,18 +321,18 @@ if "NCCL_DEBUG_FILE" in os.environ:
 
 def test_points_that_are_launched_alike_have_one_log(run, tmp_path):
     wait_for_it = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.05)\n{LOGGED}"
-    begin(run, logging_plan(run, LOGGED, wait_for_it, log=tmp_path / "a log"))
+    begin(run, logging_plan(run, LOGGED, wait_for_it, log=logs_of(run, "first")))
     follower = Follower(run)
     wait(lambda: follower.kinds().count("started") == 2)
-    assert (tmp_path / "a log" / "1.log").exists()
+    assert (logs_of(run, "first") / "1.log").exists()
     # The next runner has not read the log itself.
     os.kill(follower.runner["pid"], signal.SIGKILL)
     wait(lambda: not follower.look().alive)
     (tmp_path / "go").touch()
-    begin(run, logging_plan(run, LOGGED, wait_for_it, log=tmp_path / "another log"))
+    begin(run, logging_plan(run, LOGGED, wait_for_it, log=logs_of(run, "second")))
     Follower(run).until_over()
     first, second = run.result()["points"]
-    assert (first["resumed"], second["resumed"]) == (True, False) and not (tmp_path / "another log").exists()
+    assert (first["resumed"], second["resumed"]) == (True, False) and not logs_of(run, "second").exists()
     for point in (first, second):
         (document,) = point["results"]
         assert document["transport"]["network"] == "AWS Libfabric" and document["transport"]["log"]["files"] == 1
@@ -339,7 +344,7 @@ def test_a_pass_over_the_logs_that_fails_costs_no_result(run, tmp_path, monkeypa
 
     # The runner is a child of this process.
     monkeypatch.setattr(runner, "collect_logs", fail)
-    begin(run, logging_plan(run, LOGGED, log=tmp_path / "log"))
+    begin(run, logging_plan(run, LOGGED, log=logs_of(run, "first")))
     Follower(run).until_over()
     (point,) = run.result()["points"]
     (document,) = point["results"]
@@ -350,7 +355,7 @@ def test_a_pass_over_the_logs_that_fails_costs_no_result(run, tmp_path, monkeypa
 
 def test_the_log_counts_as_output(run, tmp_path):
     program = "import os, time; open(os.environ['NCCL_DEBUG_FILE'], 'w').write('x' * 1000); time.sleep(600)"
-    begin(run, logging_plan(run, program, log=tmp_path / "log", output=900))
+    begin(run, logging_plan(run, program, log=logs_of(run, "first"), output=900))
     Follower(run).until_over()
     (point,) = run.result()["points"]
     assert [problem["id"] for problem in point["problems"]] == ["output-too-long"]

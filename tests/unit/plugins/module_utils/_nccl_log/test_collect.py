@@ -65,7 +65,8 @@ def test_active_ports(tmp_path):
 
 def test_it_runs_without_the_collection(logs):
     """As on another host: the sources come by standard input."""
-    program = _remote_python.program_text(_remote_python.sources_of(collect.__name__), {"directory": str(logs)})
+    parameters = {"directory": str(logs), "variable": "GPUFABRIC_RUN_DIR", "logs": "mpi/nccl"}
+    program = _remote_python.program_text(_remote_python.sources_of(collect.__name__), parameters)
     # What a pipe takes before anybody reads.
     assert len(program) < 1 << 16
     command = _remote_python.python_command(sys.executable, "")

@@ -385,7 +385,7 @@ def test_ports_that_are_listed_again_are_kept_once():
     found = LogReader()
     line = "g1:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>"
     found.feed([line] * 100)
-    (process,) = found._processes.values()
+    process = next(iter(found._processes.values()))
     assert process.listed == {0: ["mlx5_0:1"], 1: ["mlx5_1:1"]}
 
 
