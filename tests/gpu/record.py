@@ -65,9 +65,10 @@ class Recording:
     env: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def of_programs(programs: t.Sequence[pathlib.Path], gpus: int, out: pathlib.Path) -> t.Iterator[Recording]:
+def of_programs(
+    programs: t.Sequence[pathlib.Path], all_reduce: str, gpus: int, out: pathlib.Path
+) -> t.Iterator[Recording]:
     """All programs, all options that change an output, and failures that can be made."""
-    all_reduce = str(next(path for path in programs if path.name.startswith("all_reduce_perf")))
     small = ("-b", "8", "-e", "1M", "-f", "8", "-n", "5", "-w", "1", "-g", "1")
     for path in programs:
         sizes = ("-b", "8", "-e", "16M", "-f", "2", "-n", "5", "-w", "1", "-g", str(gpus))
@@ -250,12 +251,13 @@ def main() -> int:
     out = pathlib.Path(sys.argv[1]).resolve()
     out.mkdir(parents=True, exist_ok=True)
     recorder = Recorder(out, libraries)
+    all_reduce = str(programs[0].parent / "all_reduce_perf")
     print(
         f"{gpus} GPUs; recordings in {out}; each command is ended after {SECONDS} s\n\n{'what':32} status  seconds  read as"
     )
     for name, arguments in QUERIES.items():
         recorder.record(Recording(f"nvidia-smi-{name}", ("nvidia-smi", *arguments)))
-    for recording in of_programs(programs, gpus, out):
+    for recording in of_programs(programs, all_reduce, gpus, out):
         recorder.record(recording)
     for path in sorted(out.glob("*.json")):
         if path.name != "index.json":
@@ -265,7 +267,7 @@ def main() -> int:
     for path in sorted(out.glob("nccl-log.*")):
         transport = transport_of(read_log(str(path)).facts)
         print(f"{path.name[:32]:32} {'':6} {'':8}  {describe_transport(transport) if transport else 'no transport'}")
-    record_while_running(recorder, out, str(next(path for path in programs if path.name == "all_reduce_perf")))
+    record_while_running(recorder, out, all_reduce)
     index = {"date": datetime.date.today().isoformat(), "gpus": gpus, "recordings": recorder.entries}
     (out / "index.json").write_text(json.dumps(index, indent=1) + "\n")
     print(f"\n{len(recorder.entries)} commands recorded in {out}; read otherwise than they should be: {recorder.bad}")
