@@ -372,6 +372,7 @@ def test_adopted_job_is_used_as_it_is(run, cluster, operator, pods, keys):
     assert _state(cluster, run.namespace) == before
     assert played.executions("train-worker-1") == [
         "gpufabric.nccl.nccl_benchmark : List the GPUs, networks and programs of every worker",
+        "gpufabric.nccl.mpijob : Connect | Claim the workers, on which ranks write NCCL's logs",
         "gpufabric.nccl.mpijob : Disconnect | Remove the leftovers of the run from the workers",
     ]
     for pod in ("train-worker-0", before["launcher"]):
