@@ -618,7 +618,9 @@ def _slots(peer: t.Mapping[str, t.Any], node: NodeInfo, backend: str, settings: 
     if peer.get("slots"):
         limits.append((peer["slots"], f"the number of slots of {peer['name']}"))
     if backend == "nccl":
-        limits.append(_gpu_limit(peer["name"], node["gpus"]["count"], settings, is_all=not ranks and not limits))
+        gpus = node["gpus"]["count"]
+        is_all = not ranks and (not limits or limits[0][0] * devices_per_rank(settings) >= gpus)
+        limits.append(_gpu_limit(peer["name"], gpus, settings, is_all))
     if not limits:
         return ranks or 1
     most, reason = min(limits, key=lambda limit: limit[0])

@@ -185,6 +185,10 @@ def _slots(backend: str, settings: Object) -> int:
     product = "nccl_benchmark_gpus_per_rank x nccl_benchmark_threads_per_rank"
     if each > gpus:
         raise OptionError(product, each, f"1 to {gpus}, which is mpijob_gpus")
+    if not slots and gpus % each:
+        raise OptionError(
+            product, each, f"what leaves none of {gpus} out, which is mpijob_gpus, or mpijob_slots beside it"
+        )
     slots = slots or gpus // each
     if slots * each > gpus:
         raise OptionError(option, slots, f"1 to {gpus // each}: mpijob_gpus is {gpus}, {product} is {each}")

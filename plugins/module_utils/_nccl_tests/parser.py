@@ -126,11 +126,18 @@ class GrowingOutput:
         self._input = _Input()
         self._lines = Lines(self._input.log)
         self._shown = (0, 0)
+        #: Why it cannot be read. It is told at the end: the program goes on, and others follow it.
+        self._error: GpufabricError | None = None
 
     def feed(self, block: bytes) -> None:
         """Take what was printed since the last time."""
-        for line in self._lines.feed(block):
-            self._input.read(line)
+        if self._error is not None:
+            return
+        try:
+            for line in self._lines.feed(block):
+                self._input.read(line)
+        except GpufabricError as error:
+            self._error = error
 
     def complain(self, line: str) -> None:
         """Take a warning of NCCL that the program printed elsewhere."""
@@ -153,6 +160,8 @@ class GrowingOutput:
 
         ``facts``: as of ``parse_results``.
         """
+        if self._error is not None:
+            raise self._error
         rest = self._lines.rest()
         if rest:
             self._input.read(rest, False)

@@ -97,7 +97,7 @@ ORDER = {kind: index for index, kind in enumerate([*LINES, "row"])}
 TABLE = ORDER["header"]
 
 _LIBRARY = re.compile(r"\b[NR]CCL version {0,4}:? {0,4}(\d\S{0,60})")
-_RCCL_TESTS = re.compile(r"rccl-tests: Version (\S+)")
+_RCCL_TESTS = re.compile(r"rccl-tests: Version (\S{1,100})")
 _JSON_OUTPUT = re.compile(r"# Writing JSON output to (.{1,4096})")
 # Of nccl-tests since 2.0, before the table, where the sizes asked for do not fit in the GPUs' memory.
 _REDUCED = re.compile(r"# Reducing maxBytes to (\d{1,19}) due to memory")

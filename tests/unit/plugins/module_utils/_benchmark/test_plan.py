@@ -210,6 +210,8 @@ def test_no_gpu_is_left_out_unless_somebody_says_so():
     words = "a number that leaves no GPU out, or nccl_benchmark_ranks_per_node beside it: g1 has 8 GPUs, 3 a rank"
     with pytest.raises(OptionError, match=f"^nccl_benchmark_gpus_per_rank: 3 is not allowed; allowed: {words}$"):
         plan_benchmark(nodes(8), PEERS, {**SETTINGS, "gpus_per_rank": 3})
+    with pytest.raises(OptionError, match="leaves no GPU out"):
+        plan_benchmark(nodes(8), [{**peer, "slots": 8} for peer in PEERS], {**SETTINGS, "gpus_per_rank": 3})
     plan = plan_benchmark(nodes(8), PEERS, {**SETTINGS, "gpus_per_rank": 3, "ranks_per_node": 2})
     assert [host["slots"] for host in plan["hosts"]] == [2] * 3
 

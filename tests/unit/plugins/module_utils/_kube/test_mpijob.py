@@ -308,7 +308,7 @@ def test_backends():
         ({}, 8),
         ({"benchmark": {"gpus_per_rank": 8}}, 1),
         ({"benchmark": {"gpus_per_rank": 2, "threads_per_rank": 2}}, 2),
-        ({"benchmark": {"gpus_per_rank": 3}}, 2),
+        ({"slots": 2, "benchmark": {"gpus_per_rank": 3}}, 2),
         ({"gpus": 0}, 1),
         ({"benchmark": {"ranks_per_node": 4}}, 4),
         ({"benchmark": {"ranks_per_node": 4, "gpus_per_rank": 2}}, 4),
@@ -329,6 +329,10 @@ def test_a_worker_has_as_many_ranks_as_its_gpus_are_enough_for(changes, slots):
             {"benchmark": {"gpus_per_rank": 8}},
             "mpijob_slots: 8 is not allowed; allowed: 1 to 1: mpijob_gpus is 8,"
             " nccl_benchmark_gpus_per_rank x nccl_benchmark_threads_per_rank is 8",
+        ),
+        (
+            {"slots": None, "benchmark": {"gpus_per_rank": 3}},
+            "nccl_benchmark_gpus_per_rank x nccl_benchmark_threads_per_rank: 3 is not allowed; allowed: what leaves none of 8 out",
         ),
         ({"slots": 9}, "mpijob_slots: 9 is not allowed; allowed: 1 to 8: mpijob_gpus is 8, .* is 1"),
         (

@@ -73,6 +73,12 @@ def test_whatever_a_program_prints_its_document_is_one(columns, row, bounds):
         assert document["verdict"] != "pass" and document["rank_count"]
 
 
+def test_a_version_of_any_length():
+    text = TABLE.format(columns=f"{NEW}   {NEW}", rows="8 2 float sum -1" + " 1.00 8.00 8.00 0" * 2, bounds=0)
+    for document in parse_results([*text.splitlines(keepends=True), "rccl-tests: Version " + "9" * 100000 + "\n"]):
+        check_document("g1", document)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

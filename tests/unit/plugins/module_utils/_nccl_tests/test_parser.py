@@ -15,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Gpuf
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import text_output
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import Test as OneTest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
+    GrowingOutput,
     add_problems,
     overall_verdict,
     parse_file,
@@ -139,6 +140,12 @@ def test_more_tests_than_a_text_may_have(monkeypatch):
     assert len(parse_results((NCCL * 3).splitlines(keepends=True))) == 3
     with pytest.raises(GpufabricError, match="more than 3 tests"):
         parse_results((NCCL * 4).splitlines(keepends=True))
+    # Of a program that runs it is told at its end.
+    growing = GrowingOutput()
+    for _number in range(2):
+        growing.feed((NCCL * 4).encode())
+    with pytest.raises(GpufabricError, match="more than 3 tests"):
+        growing.documents(None)
 
 
 def test_whole_document():
