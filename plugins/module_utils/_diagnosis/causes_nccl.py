@@ -627,6 +627,7 @@ ENTRIES = (
         "[{count} tests|Tests] with the same settings ran alone, each on one [of {hosts} hosts|host].",
         "Build nccl-tests with MPI=1 if mpirun started these tests as one: the program was built without MPI.",
         severity="warning",
+        follows=("mpi-missing",),
         found_by=_PARSER,
     ),
     entry(
@@ -655,6 +656,7 @@ ENTRIES = (
         "The list of ranks has gaps[: {count} are listed, the highest is {highest}].",
         "Read the program's own output, not an excerpt: the counts of hosts and ranks are too low.",
         severity="warning",
+        follows=("mpi-missing",),
         found_by=_PARSER,
     ),
     entry(
@@ -671,6 +673,7 @@ ENTRIES = (
         " output ends early, its last row is torn, too.",
         severity="warning",
         precedence=EFFECT,
+        follows=("mpi-missing",),
         found_by=_PARSER,
     ),
     entry(
@@ -695,6 +698,7 @@ ENTRIES = (
         "Read the end of the output and the error output: the program failed, or was ended, before it was done.",
         severity="warning",
         precedence=EFFECT,
+        follows=("mpi-missing",),
         found_by=_PARSER,
     ),
     entry(

@@ -17,7 +17,7 @@ import math
 import re
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import (
@@ -360,9 +360,11 @@ class Test:
 
 
 def add_problems(document: ResultDocument, problems: t.Iterable[Problem]) -> ResultDocument:
-    """The document with the problems that it does not have yet, and the verdict that follows."""
-    known = document["problems"]
-    entries = [*known, *(entry for entry in (item.as_dict() for item in problems) if entry not in known)]
+    """The document with the problems that it does not have yet, less those that follow from them, and the verdict of all."""
+    added = [item.as_dict() for item in problems]
+    causes = {(entry["id"], entry["host"]) for entry in added}
+    known = [entry for entry in document["problems"] if not _follows(entry, causes)]
+    entries = [*known, *(entry for entry in added if entry not in known)]
     if any(entry["severity"] == "error" for entry in entries):
         verdict = "fail"
     elif not document["complete"]:
@@ -370,6 +372,13 @@ def add_problems(document: ResultDocument, problems: t.Iterable[Problem]) -> Res
     else:
         verdict = "pass" if document["summary"]["checked"] else "unchecked"
     return {**document, "problems": entries, "verdict": verdict}
+
+
+def _follows(entry: ProblemDict, causes: t.Collection[tuple[str, str | None]]) -> bool:
+    """Whether a problem of a document may be a consequence of one of the ``causes`` (id, host)."""
+    return entry["id"] in RESULT_CATALOGUE.entries and any(
+        (cause, entry["host"]) in causes for cause in RESULT_CATALOGUE.entries[entry["id"]].follows
+    )
 
 
 def collective_of(program: str) -> str:

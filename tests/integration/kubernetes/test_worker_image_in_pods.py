@@ -166,7 +166,9 @@ def test_launcher_runs_mpi_on_workers_with_the_operators_secret(job):
     job.create("by-mpirun", *after_names(job, 2, mpirun), env=mpi)
     status, log = job.finish("by-mpirun")
     assert status == 0, log
-    assert sorted(log.split()) == [f"{JOB}-worker-0", f"{JOB}-worker-1"], log
+    # mpirun gives the agents that it starts a process group, and so do they themselves: it warns where they were first.
+    told = [line for line in log.splitlines() if "Warning: setpgid(" not in line]
+    assert sorted(told) == [f"{JOB}-worker-0", f"{JOB}-worker-1"], log
 
 
 @pytest.mark.parametrize(

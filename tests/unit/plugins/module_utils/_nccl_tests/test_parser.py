@@ -10,6 +10,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import text_output
@@ -676,6 +677,14 @@ def test_problem_is_added_once():
     assert (ids(worse), worse["verdict"]) == (["hosts-differ"], "fail")
     assert add_problems(worse, problems) == worse
     assert document["problems"] == []
+
+
+def test_what_follows_from_an_added_problem_is_left_out():
+    torn = {**parse_one(NCCL), "complete": False}
+    torn["problems"] = [RESULT_CATALOGUE.problem(name).as_dict() for name in ("rows-lost", "output-cut", "wrong-values")]
+    added = add_problems(torn, [RESULT_CATALOGUE.problem("mpi-missing")])
+    assert ids(added) == ["wrong-values", "mpi-missing"]
+    assert ids(add_problems(torn, [RESULT_CATALOGUE.problem("hosts-differ")])) == [*ids(torn), "hosts-differ"]
 
 
 @pytest.mark.parametrize(
