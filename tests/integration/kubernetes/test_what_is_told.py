@@ -38,7 +38,7 @@ def without_exec(cluster: t.Any, namespace: str, tmp_path: pathlib.Path) -> str:
 @pytest.mark.slow
 def test_user_who_may_not_exec_is_not_told_to_adopt(runs, without_exec):
     refused = runs.play(gpufabric_kubeconfig=without_exec)
-    (problem,) = refused.result("localhost", FAIL)["problems"]
+    (problem,) = refused.result("localhost", "gpufabric.nccl.check_permissions")["problems"]
     assert problem["id"] == "kube-forbidden" and "create pods/exec" in problem["cause"], refused.output
     assert "worker_pods_names" not in problem["cure"] and runs.ours() == []
 
