@@ -650,8 +650,7 @@ def run(params: dict[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     baseline = baseline_of(params["baseline"])
     judge = judge_of(params, baseline)
     documents = documents_from(params)
-    if judge:
-        documents = [judge.judge(document) for document in documents]
+    documents, warnings = judge.judge_all(documents) if judge else (documents, [])
     outcome = results_object(documents)
     result: dict[str, t.Any] = {
         "changed": False,
@@ -660,6 +659,7 @@ def run(params: dict[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
         "verdict": outcome["verdict"],
         "problems": [problem for document in documents for problem in document["problems"]],
         **({"baseline": baseline} if baseline else {}),
+        **({"warnings": warnings} if warnings else {}),
     }
     if judge:
         result["verdicts"] = [

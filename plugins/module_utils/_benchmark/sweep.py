@@ -80,7 +80,9 @@ class _Setting(t.NamedTuple):
         return getattr(self, factor) if factor in self._fields else dict(self.env).get(factor)
 
 
-def sweep_points(sweep: t.Mapping[str, t.Any], option: str = "sweep") -> list[dict[str, t.Any]]:
+def sweep_points(
+    sweep: t.Mapping[str, t.Any], option: str = "sweep", defaults: t.Mapping[str, t.Any] = _DEFAULTS
+) -> list[dict[str, t.Any]]:
     """The points of a sweep, in the order in which they are to be run.
 
     ``sweep``, all keys optional: ``collectives``, ``datatypes``, ``operations`` (of those collectives that reduce),
@@ -103,14 +105,19 @@ def sweep_points(sweep: t.Mapping[str, t.Any], option: str = "sweep") -> list[di
     changes of one variable, then their combinations. Later repeats come in an order that is as good as random, but
     always the same, so that a drift of the machines with time is not taken for an effect of a setting.
 
-    ``option``: what to call the sweep in errors. Raises OptionError.
+    ``option``: what to call the sweep in errors. ``defaults``: of the keys that the sweep, or a range of its sizes, does not have. Raises
+    OptionError.
     """
     if not isinstance(sweep, t.Mapping):
         raise OptionError(option, sweep, f"a dict with any of the keys {', '.join(_DEFAULTS)}")
     unknown = [name for name in sweep if name not in _DEFAULTS]
     if unknown:
         raise OptionError(f"{option}.{unknown[0]}", sweep[unknown[0]], f"one of the keys {', '.join(_DEFAULTS)}")
-    values = {**_DEFAULTS, **sweep}
+    values = {**defaults, **sweep}
+    values["sizes"] = [
+        {**defaults["sizes"], **item} if isinstance(item, t.Mapping) else item
+        for item in _listed(f"{option}.sizes", values["sizes"])
+    ]
     repeats = _integer(f"{option}.repeats", values["repeats"], 1)
     if not isinstance(values["default"], bool):
         raise OptionError(f"{option}.default", values["default"], "true or false")
@@ -145,7 +152,7 @@ def with_sweep(settings: t.Mapping[str, t.Any], node_env: t.Collection[str] = ()
         raise OptionError(option, sweep, "a dict; on the command line -e @FILE, or -e with JSON")
     sizes = {"min": settings["min_bytes"], "max": settings["max_bytes"], "factor": settings["step_factor"]}
     own = {"collectives": settings["collectives"], "sizes": sizes, "ranks_per_node": settings["ranks_per_node"]}
-    points = sweep_points({**own, **sweep}, option)
+    points = sweep_points(sweep, option, {**_DEFAULTS, **own})
     ranks = {point["ranks_per_node"] for point in points}
     if None in ranks and len(ranks) > 1:
         # There are as many slots as the point with the most ranks needs.
@@ -246,7 +253,7 @@ def _combinations(values: t.Mapping[str, t.Any], option: str) -> list[_Setting]:
         _choices(f"{option}.collectives", values["collectives"], COLLECTIVES),
         _choices(f"{option}.datatypes", values["datatypes"], DATATYPES),
         _choices(f"{option}.operations", values["operations"], OPERATIONS),
-        [_sizes(f"{option}.sizes", item) for item in _listed(f"{option}.sizes", values["sizes"])],
+        [_sizes(f"{option}.sizes", item) for item in values["sizes"]],
         [
             None if item is None else _integer(f"{option}.ranks_per_node", item, 1)
             for item in _listed(f"{option}.ranks_per_node", values["ranks_per_node"])
@@ -397,14 +404,13 @@ def _choices(option: str, value: t.Any, allowed: t.Sequence[str]) -> list[str]:
 def _sizes(option: str, value: t.Any) -> tuple[int, int, int]:
     if not isinstance(value, t.Mapping) or any(name not in _SIZES for name in value):
         raise OptionError(option, value, "min, max and factor, or a list of such")
-    given = {**_SIZES, **value}
-    smallest, largest = (parse_size(f"{option}.{name}", given[name]) for name in ("min", "max"))
+    smallest, largest = (parse_size(f"{option}.{name}", value[name]) for name in ("min", "max"))
     # Times any factor, 0 stays 0.
     if smallest < 1:
-        raise OptionError(f"{option}.min", given["min"], "1 or more")
+        raise OptionError(f"{option}.min", value["min"], "1 or more")
     if smallest > largest:
-        raise OptionError(f"{option}.min", given["min"], f"at most {given['max']}, the largest size")
-    return smallest, largest, _integer(f"{option}.factor", given["factor"], 2)
+        raise OptionError(f"{option}.min", value["min"], f"at most {value['max']}, the largest size")
+    return smallest, largest, _integer(f"{option}.factor", value["factor"], 2)
 
 
 def _variables(option: str, value: t.Any) -> dict[str, list[str | None]]:

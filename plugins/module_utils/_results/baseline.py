@@ -49,6 +49,9 @@ _OF_DISTANCES = 1.0483
 #: A size is noisier than those near it where its own deviation is so many times theirs; less tells nothing of a few runs.
 _NOISIER = 2.5
 
+#: The noise is told from that many runs at most, the last ones: of all pairs there are too many, and more runs tell little more.
+_RUNS_OF_NOISE = 30
+
 _RUN_KEYS = {"digest", "tool", "collective"}
 #: The fields of a Key that are texts; the others are whole numbers.
 _TEXTS = {"tool", "collective", "type", "redop", "setting", "placement"}
@@ -144,11 +147,17 @@ def make_baseline(documents: t.Sequence[ResultDocument], before: Baseline | None
         raise GpufabricError(NOTHING_KEPT)
     runs = list(before["runs"]) if before else []
     known = {run["digest"] for run in runs}
+    alike: dict[tuple[str, str, str], list[t.Mapping[str, t.Any]]] = collections.defaultdict(list)
+    for run in runs:
+        alike[_test_of(run)].append(run)
     fresh = []
     for document in kept:
         run = _run_of(document)
         if run["digest"] not in known:
-            _check_env(run, runs)
+            others = alike[_test_of(run)]
+            _check_env(run, others)
+            if not others:
+                others.append(run)
             known.add(run["digest"])
             runs.append(run)
             fresh.append(document)
@@ -239,24 +248,24 @@ class Noise:
 
     def __init__(self, *sides: Samples) -> None:
         self._sides = sides
-        self._curves: dict[tuple[str, t.Any], list[float]] = collections.defaultdict(list)
+        curves: dict[tuple[str, t.Any], list[float]] = collections.defaultdict(list)
         for samples in sides:
             for key, measures in samples.items():
                 for measure, values in measures.items():
                     if len(values) >= LEAST_RUNS:
-                        self._curves[measure, key.curve] += _distances(values)
+                        curves[measure, key.curve] += _distances(values)
+        self._curves = {curve: _deviation(distances) for curve, distances in curves.items()}
 
     def percent(self, key: Key, measure: str, numbers: t.Iterable[int], floor: float = FLOOR_PERCENT) -> float | None:
         """How much two medians of so many runs each may differ, in percent; None where there are too few to tell."""
-        curve = self._curves.get((measure, key.curve))
-        if not curve:
+        deviation = self._curves.get((measure, key.curve))
+        if deviation is None:
             return None
         own = [
             _deviation(_distances(side[key][measure]))
             for side in self._sides
             if len(side.get(key, {}).get(measure, ())) >= LEAST_RUNS
         ]
-        deviation = _deviation(curve)
         deviation = max([deviation, *(value for value in own if value > _NOISIER * deviation)])
         # The variance of a median of more than two is that of the mean times pi / 2.
         variance = sum((math.pi / 2 if number > 2 else 1) / number for number in numbers)
@@ -392,7 +401,8 @@ def _markdown(result: t.Mapping[str, t.Any]) -> str:
 
 
 def _distances(values: t.Sequence[float]) -> list[float]:
-    """Between any two of them, over their median."""
+    """Between any two of the last ones, over their median."""
+    values = values[-_RUNS_OF_NOISE:]
     median = statistics.median(values)
     return [abs(first - second) / median for first, second in itertools.combinations(values, 2)]
 
@@ -436,12 +446,16 @@ def _baseline(runs: t.Sequence[t.Mapping[str, t.Any]], samples: Samples) -> dict
     return {"schema": BASELINE_SCHEMA, "runs": list(runs), "measurements": measurements}
 
 
+def _test_of(run: t.Mapping[str, t.Any]) -> tuple[str, str, str]:
+    """What runs of the same test have in common: tool, collective and setting."""
+    return run["tool"], run["collective"], setting_of(run)
+
+
 def _check_env(run: t.Mapping[str, t.Any], others: t.Iterable[t.Mapping[str, t.Any]]) -> None:
-    """Raises GpufabricError where one that counts as the same test had other variables."""
+    """``others``: of the same test. Raises GpufabricError where one of them had other variables."""
     for other in others:
-        same = all(run[name] == other[name] for name in ("tool", "collective")) and setting_of(run) == setting_of(other)
         envs = [item["points"].get("env") or {} for item in (other, run)]
-        if same and envs[0] != envs[1]:
+        if envs[0] != envs[1]:
             names = sorted(name for name in {*envs[0], *envs[1]} if envs[0].get(name) != envs[1].get(name))
             before, after = (", ".join(f"{name}={env.get(name, 'unset')}" for name in names) for env in envs)
             raise GpufabricError(

@@ -93,6 +93,8 @@ _BETWEEN_HOSTS = ("network", "gdr", "nics")
 TOPOLOGY_KEYS = ("nic_gbps", "rails", "nvlink_gbytes", "nvlink_hosts", "in_network_reduction", "network")
 THRESHOLD_KEYS = ("rules", "topology", "reference", "reference_tolerance_percent")
 
+#: Why a rule is not checked that is for no test.
+_FOR_NONE = "it is for none of the tests that ran"
 #: Where bandwidth should grow, and where latency rules.
 _DIP_FROM = 1 << 20
 _CLIFF_TO = 64 << 10
@@ -188,6 +190,13 @@ class Judge:
             raise OptionError(f"thresholds.{unknown[0]}", thresholds[unknown[0]], f"one of {', '.join(THRESHOLD_KEYS)}")
         self._topology = _topology(thresholds.get("topology") or {})
         self._rules = _rules(thresholds.get("rules") or [])
+        for index, rule in enumerate(self._rules):
+            if rule.network and not self._topology.network:
+                raise OptionError(
+                    f"thresholds.rules[{index}].network",
+                    rule.network,
+                    "a network only where thresholds.topology.network says which one the machines have",
+                )
         self._rules += _reference_rules(thresholds.get("reference"), thresholds.get("reference_tolerance_percent", 10))
         self._baseline = baseline_samples(baseline) if baseline is not None else None
         self._least_percent = baseline_percent
@@ -216,6 +225,25 @@ class Judge:
         names = _distinct([rule.name for rule in self._rules] + [assertion.name for assertion in self._assertions])
         self._rules = [dataclasses.replace(rule, name=next(names)) for rule in self._rules]
         self._assertions = [dataclasses.replace(assertion, name=next(names)) for assertion in self._assertions]
+
+    def judge_all(self, documents: t.Sequence[ResultDocument]) -> tuple[list[ResultDocument], list[str]]:
+        """The documents as ``judge`` has them, and a warning of each rule that is for none of them.
+
+        Such a rule is also in the ``verdicts`` of the first document, as not checked.
+        """
+        judged = [self.judge(document) for document in documents]
+        unused = [_entry(rule, reason=_FOR_NONE) for rule in self._unused(documents)] if judged else []
+        if unused:
+            judged[0] = {**judged[0], "verdicts": [*judged[0]["verdicts"], *unused]}
+        return judged, [entry["message"] for entry in unused]
+
+    def _unused(self, documents: t.Sequence[ResultDocument]) -> list[Rule]:
+        """The rules that are for none of the documents. Of a reference, which has a rule for each size of cluster, at most one."""
+        network = self._topology.network
+        unused = [rule for rule in self._rules if not any(rule.applies(document, network) for document in documents)]
+        published = [rule for rule in unused if rule.source]
+        whole = len(published) == sum(bool(rule.source) for rule in self._rules)
+        return [rule for rule in unused if not rule.source] + (published[:1] if whole else [])
 
     def judge(self, document: ResultDocument) -> ResultDocument:
         """The document with ``verdicts``, a problem for each that is not kept, and the verdict that follows.

@@ -93,6 +93,12 @@ def plan_of(sweep, peers=(), **settings):
     return planner.plan_benchmark({"g1": NODE}, peers or PEERS, settings)
 
 
+@pytest.mark.parametrize("sizes", [{"min": "1K"}, [{"min": "1K"}], {"max": "4M", "min": 1024}])
+def test_ranges_of_sizes_have_the_rest_of_the_role(sizes):
+    plan = plan_of({"sizes": sizes, "repeats": 1})
+    assert {tuple(point["argv"][1:7]) for point in plan["points"]} == {("-b", "1024", "-e", str(4 << 20), "-f", "4")}
+
+
 def test_plan_of_a_sweep():
     plan = plan_of(SWEEP)
     assert (len(plan["points"]), len(plan["sweep"])) == (16, 16)

@@ -247,6 +247,13 @@ def test_table_and_markdown():
     assert beyond.count("\n| all_reduce") == 1 and everything.count("\n| all_reduce") == number
 
 
+def test_noise_is_told_from_the_last_runs():
+    before = [run(noise=0.05 if seed < 30 else 0.001, seed=seed) for seed in range(60)]
+    samples = samples_of(before)
+    noise = Noise(samples)
+    assert all(noise.percent(key, "time_us", (60, 1), floor=0) < 1 for key in samples)
+
+
 def test_noise_is_that_of_near_sizes_unless_one_is_much_noisier():
     def key(size):
         return Key("nccl-tests", "all_reduce", "float", "sum", -1, 16, 2, "", "in_place", size)

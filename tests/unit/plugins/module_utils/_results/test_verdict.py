@@ -151,6 +151,30 @@ def test_rules_are_for_some_tests(rule, tested, applies):
     assert (entry is not None, result["verdict"]) == ((True, "pass") if applies else (False, "unchecked"))
 
 
+def test_a_rule_that_is_for_no_test_is_told():
+    rules = [{"name": "A", "limit": 1}, {"name": "B", "limit": 1, "collective": "alltoall"}]
+    rules += [{"name": "C", "transport": {"gdr": True}, "min_hosts": 99}, {"name": "D", "limit": 1, "min_hosts": 4}]
+    judge = Judge({"rules": rules})
+    documents = [document(), document(hosts=4)]
+    judged, warnings = judge.judge_all(documents)
+    assert warnings == [f"{name}: not checked, it is for none of the tests that ran" for name in "BC"]
+    told = [[entry["rule"] for entry in one["verdicts"][1:]] for one in judged]
+    assert told == [["A", "B", "C"], ["A", "D"]]
+    assert [one["verdict"] for one in judged] == ["pass", "pass"]
+    assert judge.judge_all([]) == ([], [])
+
+
+def test_published_values_of_other_clusters_are_told_once():
+    judge = Judge({"reference": REFERENCES[0].name})
+    judged, warnings = judge.judge_all([document(collective="scatter")])
+    assert len(warnings) == 1 and len(judged[0]["verdicts"]) == 2
+
+
+def test_a_rule_for_a_network_needs_to_know_the_network():
+    with pytest.raises(OptionError, match=r"^thresholds.rules\[1\].network: 'ib' is not allowed; allowed: .*topology.network"):
+        Judge({"rules": [{"limit": 1}, {"limit": 1, "network": "ib"}]})
+
+
 @pytest.mark.parametrize(
     ("rule", "reason"),
     [
