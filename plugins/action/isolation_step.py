@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_limits
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
 
@@ -32,6 +33,9 @@ _SETTINGS = (
     "startup_timeout",
 )
 
+#: Those of the role nccl_benchmark that apply to a search, too.
+_LIMITS = ("silence_timeout", "orphan_timeout", "output_limit")
+
 
 class ActionModule(PlanAction):
     """Takes the next step of a search for the role isolate."""
@@ -54,15 +58,25 @@ class ActionModule(PlanAction):
         settings = {name: own[name] for name in _SETTINGS}
         step, search = arguments["step"], arguments["search"]
         if step == "check":
-            return _isolation.check(arguments["infos"], settings)
+            check_limits(self._limits())
+            return _isolation.check(arguments["infos"], {**settings, "mca": own["mca"]})
         if step == "begin":
             found = {"info": arguments["infos"], "peers": arguments["peers"], "lost": arguments["lost"]}
             begun = _isolation.search(found, settings, arguments["earlier"])
             mca = {**begun["launch"].get("mca", {}), **(own["mca"] or {})}
-            return {**begun, "launch": {**begun["launch"], "mca": mca, "forward_env": own["forward_env"]}}
+            return {
+                **begun,
+                "launch": {**begun["launch"], "mca": mca, "forward_env": own["forward_env"], **self._limits()},
+            }
         if step == "observe":
             return _isolation.observed(search, arguments["runs"])
         if step == "report":
             return _isolation.report(search["document"])
         marks = {"kind": own["mark"], "key": own["mark_key"], "verdicts": own["mark_verdicts"]}
         return _isolation.marks(search["document"], arguments["pods"], arguments["nodes"], marks)
+
+    def _limits(self) -> dict[str, t.Any]:
+        """The limits of a launch, of which the role has no variables of its own. Raises OptionError."""
+        role = self.role_path.parent / "nccl_benchmark"
+        read = [self.read_variables(role, f"nccl_benchmark_{name}") for name in _LIMITS]
+        return without_prefix({name: value for values in read for name, value in values.items()}, "nccl_benchmark_")

@@ -29,11 +29,15 @@ class Hidden:
         return NOT_SHOWN
 
 
+#: In the words of each OptionError.
+OPTION_REFUSED = " is not allowed; allowed: "
+
+
 class OptionError(GpufabricError):
     """An option holds a value that is not allowed."""
 
     def __init__(self, option: str, value: t.Any, allowed: str) -> None:
-        super().__init__(f"{option}: {value!r} is not allowed; allowed: {allowed}")
+        super().__init__(f"{option}: {value!r}{OPTION_REFUSED}{allowed}")
         self.option = option
 
 

@@ -35,7 +35,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.causes_ssh import ENTRIES as SSH_ENTRIES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, entries_from
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OPTION_REFUSED, GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import add_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import counted
@@ -129,6 +129,7 @@ def observed(found: Entry, results: Results) -> dict[str, t.Any]:
     Raises ProblemError if a launcher refuses the run, which another play has taken meanwhile: that tells nothing of its group.
     """
     check_free({launcher: _all_problems(results[launcher]) for launcher in found["runs"]})
+    _check_not_refused([results[launcher] for launcher in found["runs"]])
     seen, sample = [], found["document"]["sample"]
     for launcher, run in found["runs"].items():
         entry, document = _observation(run, results[launcher], launcher)
@@ -138,6 +139,17 @@ def observed(found: Entry, results: Results) -> dict[str, t.Any]:
     state = observe(found["document"]["state"], seen)
     after = _search(found["launch"], state, found["document"]["settings"], sample)
     return {**found, **after, "said": _round_text(state)}
+
+
+def _check_not_refused(results: t.Sequence[Entry]) -> None:
+    """Raise GpufabricError where all launchers end with the same words: then it is a setting of the search, and no node is to blame.
+
+    Of one launcher alone, only what it says of an option is such.
+    """
+    said = {str(result.get("msg") or "") if "points" not in result else "" for result in results}
+    (words,) = said if len(said) == 1 else ("",)
+    if words and not any(result.get("unreachable") for result in results) and (len(results) > 1 or OPTION_REFUSED in words):
+        raise GpufabricError(_one_line(words))
 
 
 def _all_problems(result: Entry) -> list[ProblemDict]:

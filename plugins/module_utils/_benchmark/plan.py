@@ -35,7 +35,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
     entries_from,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import exact_names, unusable
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
+    check_environment,
+    check_mca,
+    exact_names,
+    unusable,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.checking import check_document
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     RESULT_SCHEMA,
@@ -134,9 +139,11 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         raise OptionError(
             "nccl_benchmark_min_bytes", settings["min_bytes"], f"at most {settings['max_bytes']}, the largest size"
         )
-    for name, least in _LEAST.items():
-        if settings.get(name) is not None and int(settings[name]) < least:
-            raise OptionError(f"nccl_benchmark_{name}", settings[name], f"{least} or more")
+    for name, check in (("env", check_environment), ("mca", check_mca)):
+        given = settings.get(name) or {}
+        # None is a variable that the ranks are not to have.
+        check(f"nccl_benchmark_{name}", {key: "" if value is None else str(value) for key, value in given.items()})
+    check_limits(settings)
     for word in _further_arguments(settings):
         own = _OWN_OPTION.match(word)
         if own:
@@ -144,6 +151,15 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
             raise OptionError(
                 "nccl_benchmark_extra_args", word, f"options other than that of nccl_benchmark_{variable}"
             )
+
+
+def check_limits(settings: t.Mapping[str, t.Any]) -> None:
+    """Raise OptionError where a number is too small, or ``output_limit`` no size. A setting that is not there is not checked."""
+    for name, least in _LEAST.items():
+        if settings.get(name) is not None and int(settings[name]) < least:
+            raise OptionError(f"nccl_benchmark_{name}", settings[name], f"{least} or more")
+    if settings.get("output_limit") is not None:
+        parse_size("nccl_benchmark_output_limit", settings["output_limit"])
 
 
 def devices_per_rank(settings: t.Mapping[str, t.Any]) -> int:

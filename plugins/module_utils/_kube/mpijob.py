@@ -102,7 +102,6 @@ _WORKER = re.compile(r"worker (\S+) is (\S+), \d+ slots\Z")
 _REFUSAL = re.compile(r"worker (\S+) at (\S+): (.*)\Z")
 # The operator makes names of pods and Services of it, labels of at most 63 characters.
 _JOB_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,44}[a-z0-9])?\Z")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[str, t.Any]:
@@ -209,9 +208,6 @@ def _check(settings: Object) -> None:
         )
     if settings["ssh_port"] is not None and not 1 <= settings["ssh_port"] <= 65535:
         raise OptionError("mpijob_ssh_port", settings["ssh_port"], "1 to 65535")
-    for name in settings["benchmark"]["env"]:
-        if not _VARIABLE.match(name):
-            raise OptionError("nccl_benchmark_env", name, "names of environment variables")
     check_environment_names("nccl_benchmark_forward_env", settings["benchmark"]["forward_env"])
 
 

@@ -20,7 +20,7 @@ import os
 import re
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidden, NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 
 #: What mpirun hands on to the ranks unless the user says otherwise; ``*`` and ``?`` are wildcards. Ranks on other hosts
@@ -33,6 +33,20 @@ FORWARDED_TO_RANKS = (
 _MCA_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _INTERFACE = re.compile(r"[A-Za-z0-9_.:@-]{1,15}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def check_environment(option: str, values: t.Mapping[str, str]) -> None:
+    """Raise OptionError unless these are variables for ranks: names, and values of one line."""
+    for name, value in values.items():
+        if not _VARIABLE.match(name) or re.search(r"[\x00\n]", value):
+            raise OptionError(option, {name: Hidden()}, "names of environment variables, and values of one line")
+
+
+def check_mca(option: str, values: t.Mapping[str, str]) -> None:
+    """Raise OptionError unless these are MCA parameters: names, and values of one line."""
+    for name, value in values.items():
+        if not _MCA_NAME.match(name) or re.search(r"[\x00-\x1f]", value):
+            raise OptionError(option, {name: value}, "names of MCA parameters, and values of one line")
 
 
 class Setting(t.NamedTuple):
@@ -271,9 +285,7 @@ class Launch:
             raise OptionError(
                 "data_interface", self.data_interface, "the name of an interface; several with commas between"
             )
-        for name, value in self.mca.items():
-            if not _MCA_NAME.match(name) or re.search(r"[\x00-\x1f]", value):
-                raise OptionError("mca", {name: value}, "names of MCA parameters, and values of one line")
+        check_mca("mca", self.mca)
         for name, value in self.node_env.items():
             if not _VARIABLE.match(name) or "\0" in value:
                 raise OptionError("node_env", name, "names of environment variables, and text")

@@ -18,15 +18,15 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemDict
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidden, NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import check_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import without_marks
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import POINT_VARIABLE, Reach
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, listing
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\Z")
 _FRAME = re.compile(r"-{60,}\s*\Z")
 
@@ -197,11 +197,7 @@ def parse_points(
         given = {str(name): item for name, item in (value.get("env") or {}).items()}
         unset = tuple(name for name, item in given.items() if item is None)
         env = {name: str(item) for name, item in given.items() if item is not None}
-        for variable, item in {**env, **dict.fromkeys(unset, "")}.items():
-            if not _VARIABLE.match(variable) or re.search(r"[\x00\n]", item):
-                raise OptionError(
-                    f"{option}.env", {variable: Hidden()}, "names of environment variables, and values of one line"
-                )
+        check_environment(f"{option}.env", {**env, **dict.fromkeys(unset, "")})
         own = value.get("id") or (name if counts[name] == 1 else f"{name}-{index + 1}")
         first = known.setdefault(own, index)
         if first != index:

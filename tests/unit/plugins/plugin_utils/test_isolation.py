@@ -199,6 +199,29 @@ def test_a_run_that_has_become_another_s_ends_the_search(identity, way):
     assert [(problem.id, problem.host) for problem in ended.value.problems] == [(identity, "g2")]
 
 
+REFUSED = {"failed": True, "msg": "output_limit: '2GB' is not allowed; allowed: a number of bytes"}
+
+
+@pytest.mark.parametrize(("count", "words"), [(4, REFUSED["msg"]), (4, "No space left."), (1, REFUSED["msg"])])
+def test_what_all_launchers_refuse_alike_is_no_fault_of_a_node(count, words):
+    search = begun(count)
+    answer = {"failed": True, "msg": words}
+    with pytest.raises(GpufabricError) as ended:
+        _isolation.observed(search, dict.fromkeys(search["runs"], answer))
+    assert str(ended.value) == words
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [[REFUSED, {"msg": "another"}], [REFUSED, outcome()], [{"msg": "no route", "unreachable": True}] * 2, [{}, {}]],
+    ids=["not alike", "one ran", "unreachable", "no words"],
+)
+def test_what_they_do_not_all_refuse_is_one_of_nodes(answers):
+    search = begun(2)
+    after = _isolation.observed(search, dict(zip(search["runs"], answers)))
+    assert after["document"]["state"]["round"] == 1
+
+
 def test_where_no_other_can_be_reached_the_launcher_may_be_the_reason():
     problems = [failure("connect-refused", f"10.0.0.{number}")["points"][0]["problems"][0] for number in (2, 3)]
     search = begun(9, settings={"inside": "none"})
@@ -296,6 +319,8 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
         ({"min_bytes": "x"}, "isolate_min_bytes: 'x' is not allowed"),
         ({"min_bytes": "0", "max_bytes": "1G"}, "isolate_min_bytes: '0' is not allowed; allowed: 1 or more"),
         ({"iterations": "0"}, "isolate_iterations: '0' is not allowed; allowed: 1 or more"),
+        ({"env": {"A B": "secret"}}, "isolate_env: {'A B': (not shown)} is not allowed; allowed: names of"),
+        ({"mca": {"btl tcp": "x"}}, "isolate_mca: {'btl tcp': 'x'} is not allowed; allowed: names of MCA parameters"),
     ],
 )
 def test_settings_are_called_as_the_role_has_them(settings, message):
