@@ -36,6 +36,7 @@ options:
       - Who starts or removes the run, as M(gpufabric.nccl.run_claim) says it. The roles of the collection set it.
       - The run is then refused to another owner while it is in use, with the problem C(run-taken), and to a second play of the same owner
         while the first one is running, with C(run-in-use). An owner may always remove his own run.
+      - Of a play on another controller, it is known that it is running while it waits for a program, and one minute after that.
       - A run is in use while its play is running, if that runs on the same controller, while it has processes on the node, and ten
         minutes after it has last written something there.
       - Without it, nobody is refused.

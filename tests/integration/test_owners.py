@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import shlex
 import uuid
 
 import pytest
@@ -35,7 +36,7 @@ def settled(nodes):
     return seen[-1]
 
 
-def refused(played, identity, words):
+def refused(played, identity, words, hosts=("g1", "g2")):
     """Check that a play was refused before it changed anything, and says so once."""
     assert played.returncode != 0, played.output
     assert " ".join(played.output.split()).count(words) == 1, played.output
@@ -43,7 +44,7 @@ def refused(played, identity, words):
     own = ("localhost: ", "g1: gpufabric.nccl.report : Make the folder of the results")
     assert [task for task in played.changed() if not task.startswith(own)] == []
     found = [problem for record in played.records for problem in record["result"].get("problems") or ()]
-    assert {(problem["id"], problem["host"]) for problem in found} >= {(identity, "g1"), (identity, "g2")}, found
+    assert {(problem["id"], problem["host"]) for problem in found} >= {(identity, host) for host in hosts}, found
 
 
 def role(name, entry="main", **variables):
@@ -182,7 +183,7 @@ def test_a_search_ends_where_the_run_becomes_another_s(fresh_nodes, tmp_path, to
 def test_a_run_in_use_is_left_alone_until_its_play_is_over(fresh_nodes, tmp_path, told):
     nodes, me = fresh_nodes, "me@here"
     before = {node: nodes.state(node) for node in nodes.names}
-    token = uuid.uuid4().hex
+    token, directory = uuid.uuid4().hex, f"/run/gpufabric/{nodes.run_id}"
     endless = {**ENDLESS, "gpufabric_owner": me}
     with concurrent.futures.ThreadPoolExecutor() as pool:
         first = pool.submit(nodes.benchmark, tmp_path / "first", **endless, token=token)
@@ -192,6 +193,15 @@ def test_a_run_in_use_is_left_alone_until_its_play_is_over(fresh_nodes, tmp_path
             assert started["owner"] == me
             second = nodes.benchmark(tmp_path / "second", gpufabric_owner=me)
             refused(second, "run-in-use", f"The run {nodes.run_id} belongs to another play of {me}")
+            # The same, as another controller of the owner sees it: the first one's asks for the program's end.
+            text = {node: nodes.shell(node, f"cat {directory}/.gpufabric").stdout for node in nodes.names}
+            for node in nodes.names:
+                nodes.shell(node, f"""sed -i 's/"controller": "[^"]*"/"controller": "another"/' {directory}/.gpufabric""")
+            third = nodes.benchmark(tmp_path / "third", gpufabric_owner=me)
+            for node in nodes.names:
+                nodes.shell(node, f"printf %s {shlex.quote(text[node])} > {directory}/.gpufabric")
+            told_by_launcher = f"The run {nodes.run_id} belongs to another play of {me} on another controller"
+            refused(third, "run-in-use", told_by_launcher, hosts=["g1"])
             refused(nodes.benchmark(tmp_path / "yours", **YOU), "run-taken", f"The run {nodes.run_id} belongs to {me}")
             torn = nodes.playbook("gpufabric.nccl.teardown", **YOU)
             assert torn.returncode != 0 and "run-taken" in torn.output and torn.changed() == [], torn.output

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import socket
 import time
@@ -41,6 +42,8 @@ REFUSALS = ("run-in-use", "run-taken")
 
 #: Seconds after which a run that shows no sign of life is over: between two tasks of a play over many hosts nothing runs on one.
 _QUIET = 600
+#: Seconds after which nobody waits for a program's end any more: whoever does asks every few seconds.
+_UNASKED = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,10 +61,11 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """Signs of life of a run on this node. ``quiet``: seconds since anything was written."""
+    """Signs of life of a run on this node. ``quiet``: seconds since anything was written; ``unasked``: since a controller asked for it."""
 
     has_processes: bool
     quiet: float
+    unasked: float = math.inf
 
 
 def refusal(
@@ -84,8 +88,13 @@ def refusal(
     goes_on = here and mark.get("play") in claim.live
     facts = {"run_id": str(mark.get("run_id")), **_age(mark, now)}
     if theirs == claim.owner:
-        state = f"belongs to another play of {theirs}, which is not over"
-        return NODE_CATALOGUE.problem("run-in-use", host, state=state, **facts) if goes_on and not removes else None
+        # Of another controller, only a program that it waits for tells that its play is not over.
+        elsewhere = bool(claim.controller and mark.get("controller")) and not here
+        if removes or not (goes_on or (elsewhere and use().unasked < _UNASKED)):
+            return None
+        where = " on another controller" if elsewhere else ""
+        state = f"belongs to another play of {theirs}{where}, which is not over"
+        return NODE_CATALOGUE.problem("run-in-use", host, state=state, **facts)
     if goes_on or _is_live(use()):
         return NODE_CATALOGUE.problem("run-taken", host, state=f"belongs to {theirs}", **facts)
     return None
@@ -163,10 +172,15 @@ class Ownership:
             self._run_dir.write_mark(owner_mark(self._claim, self._run_dir.read_mark()))
 
     def _use(self) -> Use:
-        paths = (self._run_dir.mark, self._run_dir.sshd_log, os.path.join(self._run_dir.mpi, "polled"))
-        written = [0.0]
-        for path in paths:
-            with contextlib.suppress(FileNotFoundError):
-                written.append(os.stat(path).st_mtime)
+        asked = _written(os.path.join(self._run_dir.mpi, "polled"))
+        written = max(asked, *map(_written, (self._run_dir.mark, self._run_dir.sshd_log)))
         is_of_run = self._run_dir.started_with(RUN_ID_VARIABLE, self._run_dir.run_id)
-        return Use(bool(stamped(read_processes(), is_of_run)), time.time() - max(written))
+        now = time.time()
+        return Use(bool(stamped(read_processes(), is_of_run)), now - written, now - asked)
+
+
+def _written(path: str) -> float:
+    """When a file was written, in seconds since the epoch; 0 if there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.stat(path).st_mtime
+    return 0.0

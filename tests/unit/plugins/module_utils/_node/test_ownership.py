@@ -15,7 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership imp
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
 MARK = {"run_id": "default", "owner": "me@here", "controller": "c1", "play": "10-100", "started": 1000}
-IDLE, FRESH, BUSY = Use(False, 3600), Use(False, 60), Use(True, 3600)
+IDLE, FRESH, BUSY, FOLLOWED = Use(False, 3600), Use(False, 60), Use(True, 3600), Use(True, 3, unasked=3)
 ME, YOU = "me@here", "you@there"
 
 
@@ -36,6 +36,11 @@ def claim(owner, controller="c1", play=None, live=()):
         (claim(ME, live=["10-100"]), IDLE, "run-in-use", None),
         # A play of the same number on another controller.
         (claim(ME, controller="c2", live=["10-100"]), IDLE, None, None),
+        # A program that the other controller waits for; without one, or where plays cannot be told apart, nobody knows.
+        (claim(ME, controller="c2"), FOLLOWED, "run-in-use", None),
+        (claim(ME, controller="c2"), Use(True, 3, unasked=61), None, None),
+        (claim(ME, controller=""), FOLLOWED, None, None),
+        (claim(ME), FOLLOWED, None, None),
         (claim(YOU), IDLE, None, None),
         (claim(YOU, live=["10-100"]), IDLE, "run-taken", "run-taken"),
         (claim(YOU, controller="c2"), BUSY, "run-taken", "run-taken"),
@@ -50,6 +55,7 @@ def test_whom_a_run_is_refused(who, use, start, removal):
     for item in found:
         assert item is None or (
             f"The run default belongs to {'another play of ' if start == 'run-in-use' else ''}{ME}" in item.cause
+            and (" on another controller, which" in item.cause) == (start == "run-in-use" and who["controller"] == "c2")
         )
         assert item is None or ("started 3 minutes ago" in item.cause and "gpufabric_run_id" in item.cure)
 
@@ -113,6 +119,15 @@ def test_who_takes_a_run_marks_it_and_the_next_one_is_refused(run_dir):
         with pytest.raises(ProblemError):
             asks.take()
     assert run_dir.read_mark()["play"] == "20-200"
+    # The same owner, while another controller waits for a program of his.
+    os.makedirs(run_dir.mpi)
+    polled = os.path.join(run_dir.mpi, "polled")
+    with open(polled, "w", encoding="utf-8"):
+        pass
+    elsewhere = Ownership(run_dir, claim(ME, controller="c2"))
+    assert elsewhere.refusal().id == "run-in-use" and elsewhere.refusal(removes=True) is None
+    os.utime(polled, (1, 1))
+    assert elsewhere.refusal() is None
     # An hour later, nothing runs and the play is over.
     os.utime(run_dir.mark, (1, 1))
     Ownership(run_dir, claim(YOU)).take()
