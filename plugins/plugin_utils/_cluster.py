@@ -18,6 +18,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.renderin
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import crashed_containers, is_ready
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import hidden
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
 
 #: The arguments of every such action.
@@ -133,7 +134,8 @@ class ClusterAction(ClusterMixin):
         """Run the action."""
         result = super().run(tmp, task_vars)
         try:
-            return {**result, **self.act(task_vars)}
+            done = self.act(task_vars)
+            return {**result, **done, **hidden(done)}
         except Unanswered as error:
             return {**result, "failed": True, "msg": str(error), "problems": error.problems}
 

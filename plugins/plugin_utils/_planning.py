@@ -23,6 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.renderin
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_values
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, listing
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import hidden
 
 try:
     from ansible.errors import AnsibleValueOmittedError
@@ -82,7 +83,7 @@ class VariablesAction(ActionBase):
             plan = self.act(arguments)
         except GpufabricError as error:
             return {**result, **self.failure(problems_of(error), str(error))}
-        return {**result, "changed": False, **plan}
+        return {**result, "changed": False, **plan, **hidden(plan)}
 
     def failure(self, problems: t.Sequence[t.Mapping[str, t.Any]], message: str) -> dict[str, t.Any]:
         """What the action returns if it fails. ``message``: why, where there are no problems."""

@@ -30,6 +30,15 @@ def holders(played: t.Any, directory: pathlib.Path, secrets: t.Iterable[str]) ->
     return [name for name, text in texts.items() if pattern.search(text)]
 
 
+def tellers(played: t.Any, text: str) -> list[str]:
+    """The tasks whose results have a text, but for the arguments of their modules: what is shown with -v, and kept in events."""
+    return [
+        f"{record['task']} ({record['host']})"
+        for record in played.records
+        if text in json.dumps({name: value for name, value in record["result"].items() if name != "invocation"})
+    ]
+
+
 def _contents(directory: pathlib.Path) -> t.Iterator[tuple[str, bytes]]:
     for path in (path for path in directory.rglob("*") if path.is_file()):
         yield str(path), path.read_bytes()

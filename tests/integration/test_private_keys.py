@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from private_keys import MARKS, holders, lines_of
+from private_keys import MARKS, holders, lines_of, tellers
 
 #: Shows all that Ansible shows: each module's arguments and whole result.
 ALL = ("-vvv", "--diff")
@@ -93,6 +93,7 @@ def test_no_private_key_leaves_its_node(logged, tmp_path):
         "check": checked, "first": first, "again": again, "failed": failed, "diagnose": diagnosed, "isolate": isolated,
         "teardown": ended,
     }  # fmt: skip
+    assert {name: tellers(played, TOKEN) for name, played in plays.items()} == {name: [] for name in plays}
     assert {name: holders(played, tmp_path, secrets) for name, played in plays.items()} == {name: [] for name in plays}
     # What was looked through is what there is to look through.
     assert isolated.returncode == 0, isolated.output[-6000:]

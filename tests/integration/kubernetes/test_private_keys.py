@@ -10,12 +10,13 @@ import base64
 
 import pytest
 from job_runs import JobRuns
-from private_keys import MARKS, holders, lines_of
+from private_keys import MARKS, holders, lines_of, tellers
 
 pytestmark = pytest.mark.slow
 
 #: Shows all that Ansible shows: each module's arguments and whole result.
 ALL = ("-vvv", "--diff")
+TOKEN = "t0ken-of-somebody"
 RUN_DIR = "/run/gpufabric/default"
 KEYS = [f"{RUN_DIR}/ssh/id_ed25519", f"{RUN_DIR}/sshd/ssh_host_ed25519_key"]
 
@@ -35,7 +36,7 @@ def telling(texts, secrets):
 
 def test_keys_of_created_pods(runs, cluster, tmp_path):
     names = ["gpufabric-default-0", "gpufabric-default-1"]
-    own = {"worker_pods_keep": True, "gpufabric_run_id": "default"}
+    own = {"worker_pods_keep": True, "gpufabric_run_id": "default", "nccl_benchmark_env": {"MY_TOKEN": TOKEN}}
     plays = {"check": runs.play(*ALL, "--check", **own), "first": runs.play(*ALL, **own)}
     assert plays["first"].returncode == 0, plays["first"].output[-6000:]
     keys = {name: [runs.shell(name, f"cat {path}") for path in KEYS] for name in names}
@@ -58,12 +59,13 @@ def test_keys_of_created_pods(runs, cluster, tmp_path):
     assert plays["teardown"].returncode == 0, plays["teardown"].output[-6000:]
     assert "max_startups" in plays["first"].output and names[0] in kept["objects"]
     assert telling(kept, secrets) == []
+    assert {play: tellers(played, TOKEN) for play, played in plays.items()} == {play: [] for play in plays}
     assert {play: holders(played, tmp_path, secrets) for play, played in plays.items()} == {play: [] for play in plays}
 
 
 def test_keys_of_a_submitted_job(cluster_player, cluster, operator, namespace, tmp_path):
     run = JobRuns(cluster_player, cluster, namespace, tmp_path / "report")
-    played = run(*ALL, mpijob_keep=True)
+    played = run(*ALL, mpijob_keep=True, nccl_benchmark_env={"MY_TOKEN": TOKEN})
     assert played.returncode == 0, played.output[-6000:]
     data = [item.get("data", {}) for item in cluster.get("secrets", namespace=namespace)["items"]]
     encoded = [values["ssh-privatekey"] for values in data if "ssh-privatekey" in values]
@@ -74,6 +76,7 @@ def test_keys_of_a_submitted_job(cluster_player, cluster, operator, namespace, t
     assert len(secrets) >= 8
     kept = kept_by_cluster(cluster, namespace, "mpijobs,pods,services,networkpolicies,configmaps,jobs,events")
     assert telling(kept, secrets) == []
+    assert tellers(played, TOKEN) == []
     assert holders(played, tmp_path, secrets) == []
     assert "gpufabric-t1-launcher" in kept["objects"] and any(
         "mpijob" in kept[name] for name in kept if name != "objects"
