@@ -698,7 +698,7 @@ ENTRIES = (
         "Read the end of the output and the error output: the program failed, or was ended, before it was done.",
         severity="warning",
         precedence=EFFECT,
-        follows=("mpi-missing",),
+        follows=("mpi-missing", "mpijob-deleted"),
         found_by=_PARSER,
     ),
     entry(
