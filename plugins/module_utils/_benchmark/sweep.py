@@ -81,7 +81,7 @@ class _Setting(t.NamedTuple):
 
 
 def sweep_points(
-    sweep: t.Mapping[str, t.Any], option: str = "sweep", defaults: t.Mapping[str, t.Any] = _DEFAULTS
+    sweep: t.Mapping[str, t.Any], option: str = "sweep", own_defaults: t.Mapping[str, t.Any] | None = None
 ) -> list[dict[str, t.Any]]:
     """The points of a sweep, in the order in which they are to be run.
 
@@ -105,14 +105,15 @@ def sweep_points(
     changes of one variable, then their combinations. Later repeats come in an order that is as good as random, but
     always the same, so that a drift of the machines with time is not taken for an effect of a setting.
 
-    ``option``: what to call the sweep in errors. ``defaults``: of the keys that the sweep, or a range of its sizes, does not have. Raises
-    OptionError.
+    ``option``: what to call the sweep in errors. ``own_defaults``: of keys that the sweep, or a range of its sizes, does not have, in place
+    of those of a sweep. Raises OptionError.
     """
     if not isinstance(sweep, t.Mapping):
         raise OptionError(option, sweep, f"a dict with any of the keys {', '.join(_DEFAULTS)}")
     unknown = [name for name in sweep if name not in _DEFAULTS]
     if unknown:
         raise OptionError(f"{option}.{unknown[0]}", sweep[unknown[0]], f"one of the keys {', '.join(_DEFAULTS)}")
+    defaults = {**_DEFAULTS, **(own_defaults or {})}
     values = {**defaults, **sweep}
     values["sizes"] = [
         {**defaults["sizes"], **item} if isinstance(item, t.Mapping) else item
@@ -152,7 +153,7 @@ def with_sweep(settings: t.Mapping[str, t.Any], node_env: t.Collection[str] = ()
         raise OptionError(option, sweep, "a dict; on the command line -e @FILE, or -e with JSON")
     sizes = {"min": settings["min_bytes"], "max": settings["max_bytes"], "factor": settings["step_factor"]}
     own = {"collectives": settings["collectives"], "sizes": sizes, "ranks_per_node": settings["ranks_per_node"]}
-    points = sweep_points(sweep, option, {**_DEFAULTS, **own})
+    points = sweep_points(sweep, option, own)
     ranks = {point["ranks_per_node"] for point in points}
     if None in ranks and len(ranks) > 1:
         # There are as many slots as the point with the most ranks needs.
