@@ -38,5 +38,7 @@ def _has_values(environment: t.Any) -> bool:
     """Whether not all of an environment may be shown. It is a dict or, in a container of Kubernetes, a list of ``name`` and ``value``."""
     if isinstance(environment, (list, tuple)):
         entries = [entry for entry in environment if isinstance(entry, t.Mapping)]
-        environment = {str(entry.get("name")): entry.get("value") for entry in entries if entry.get("value") is not None}
+        environment = {
+            str(entry.get("name")): entry.get("value") for entry in entries if entry.get("value") is not None
+        }
     return isinstance(environment, t.Mapping) and shown_environment(environment) != environment

@@ -148,7 +148,11 @@ def _check_not_refused(results: t.Sequence[Entry]) -> None:
     """
     said = {str(result.get("msg") or "") if "points" not in result else "" for result in results}
     (words,) = said if len(said) == 1 else ("",)
-    if words and not any(result.get("unreachable") for result in results) and (len(results) > 1 or OPTION_REFUSED in words):
+    if (
+        words
+        and not any(result.get("unreachable") for result in results)
+        and (len(results) > 1 or OPTION_REFUSED in words)
+    ):
         raise GpufabricError(_one_line(words))
 
 

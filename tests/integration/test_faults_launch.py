@@ -242,7 +242,7 @@ BATCHES: dict[str, tuple[Fault, ...]] = {
             program=(
                 "bash",
                 "-c",
-                "said=$(dd if=/dev/zero of=/dev/shm/rank bs=1M count=2 2>&1) && rm /dev/shm/rank || { echo \"$said\" >&2; exit 1; }",
+                'said=$(dd if=/dev/zero of=/dev/shm/rank bs=1M count=2 2>&1) && rm /dev/shm/rank || { echo "$said" >&2; exit 1; }',
             ),
         ),
         Fault("directory for temporary files full", "disk-full", FULL, EMPTIED, program=BARRIER),

@@ -196,7 +196,9 @@ def test_a_run_in_use_is_left_alone_until_its_play_is_over(fresh_nodes, tmp_path
             # The same, as another controller of the owner sees it: the first one's asks for the program's end.
             text = {node: nodes.shell(node, f"cat {directory}/.gpufabric").stdout for node in nodes.names}
             for node in nodes.names:
-                nodes.shell(node, f"""sed -i 's/"controller": "[^"]*"/"controller": "another"/' {directory}/.gpufabric""")
+                nodes.shell(
+                    node, f"""sed -i 's/"controller": "[^"]*"/"controller": "another"/' {directory}/.gpufabric"""
+                )
             third = nodes.benchmark(tmp_path / "third", gpufabric_owner=me)
             for node in nodes.names:
                 nodes.shell(node, f"printf %s {shlex.quote(text[node])} > {directory}/.gpufabric")

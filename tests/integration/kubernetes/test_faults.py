@@ -32,7 +32,9 @@ def told(played: t.Any, host: str = "localhost") -> list[dict[str, t.Any]]:
     (*_others, result) = [
         record["result"]
         for record in played.records
-        if record["host"] == host and record["action"] in (FAIL, "gpufabric.nccl.check_permissions") and record["status"] == "failed"
+        if record["host"] == host
+        and record["action"] in (FAIL, "gpufabric.nccl.check_permissions")
+        and record["status"] == "failed"
     ]
     for entry in result["problems"]:
         assert entry["cause"] in played.output.replace("\\n", "\n").replace('\\"', '"'), played.output

@@ -681,7 +681,9 @@ def test_problem_is_added_once():
 
 def test_what_follows_from_an_added_problem_is_left_out():
     torn = {**parse_one(NCCL), "complete": False}
-    torn["problems"] = [RESULT_CATALOGUE.problem(name).as_dict() for name in ("rows-lost", "output-cut", "wrong-values")]
+    torn["problems"] = [
+        RESULT_CATALOGUE.problem(name).as_dict() for name in ("rows-lost", "output-cut", "wrong-values")
+    ]
     added = add_problems(torn, [RESULT_CATALOGUE.problem("mpi-missing")])
     assert ids(added) == ["wrong-values", "mpi-missing"]
     assert ids(add_problems(torn, [RESULT_CATALOGUE.problem("hosts-differ")])) == [*ids(torn), "hosts-differ"]

@@ -171,7 +171,9 @@ def test_published_values_of_other_clusters_are_told_once():
 
 
 def test_a_rule_for_a_network_needs_to_know_the_network():
-    with pytest.raises(OptionError, match=r"^thresholds.rules\[1\].network: 'ib' is not allowed; allowed: .*topology.network"):
+    with pytest.raises(
+        OptionError, match=r"^thresholds.rules\[1\].network: 'ib' is not allowed; allowed: .*topology.network"
+    ):
         Judge({"rules": [{"limit": 1}, {"limit": 1, "network": "ib"}]})
 
 
