@@ -399,7 +399,9 @@ def _count_of_sizes(config: t.Mapping[str, t.Any]) -> int | None:
     least, most = config["minbytes"], config["maxbytes"]
     match = re.match(r"(\d{1,19})\((factor|bytes)\)\Z", config["step"] or "")
     step = int(match.group(1)) if match else 0
-    if not match or not least or most is None or least > most or step < (2 if match.group(2) == "factor" else 1):
+    if not match or not least or least < 0 or most is None or least > most:
+        return None
+    if step < (2 if match.group(2) == "factor" else 1):
         return None
     if match.group(2) == "bytes":
         return (most - least) // step + 1

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pathlib
+import threading
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
@@ -770,3 +771,14 @@ def test_a_number_before_a_host_is_not_its_name():
     host = parse_one(NCCL)["ranks"][0]["host"]
     document = parse_one(NCCL + logged(host, "Socket") + f"0.00{logged(host, 'Socket')}")
     assert list(document["transport"]["nics"]) == [host]
+
+
+def test_sizes_that_never_end_are_not_counted():
+    # In a thread: without an end it must not hold up all tests.
+    text = NCCL.replace("minBytes 1024 ", "minBytes -1024 ")
+    assert text != NCCL
+    found = []
+    reading = threading.Thread(target=lambda: found.append(parse_one(text)), daemon=True)
+    reading.start()
+    reading.join(30)
+    assert found and found[0]["rows"]
