@@ -94,6 +94,8 @@ _TOKEN = re.compile(r'\s*(?:([{}\[\]:,])|("(?:[^"\\]|\\.)*")|([^\s{}\[\]:,"]+))'
 _FLAT_OBJECT = re.compile(r"\{[^{}\[\]]{1,4000}\}")
 _BEGIN = '{"version":'
 _LONGEST_TOKEN = 1 << 16
+#: Characters of a text that are kept; names, paths and variables have fewer.
+_LONGEST_TEXT = 1 << 12
 _DEEPEST = 12
 
 
@@ -355,9 +357,9 @@ def _as_json(text: str) -> str:
 
 def _string(token: str) -> str:
     try:
-        return json.loads(token, strict=False)
+        return json.loads(token, strict=False)[:_LONGEST_TEXT]
     except ValueError:
-        return token[1:-1]
+        return token[1:-1][:_LONGEST_TEXT]
 
 
 def _test_of(value: t.Mapping[str, t.Any], rows: t.Sequence[t.Mapping[str, t.Any]], lost: int) -> Test:
@@ -441,7 +443,7 @@ def _row(item: t.Mapping[str, t.Any]) -> Row | None:
     tuning = {
         key: value
         for key, value in _dict(item.get("tuning")).items()
-        if isinstance(value, (str, int, float)) and not _is_no_number(value)
+        if _is_number(value) or (isinstance(value, str) and not _is_no_number(value))
     }
     if tuning:
         row["extra"] = tuning
@@ -465,7 +467,7 @@ def _half(cells: t.Mapping[str, t.Any], names: t.Mapping[str, str], wrong: t.Any
         wrong = int(wrong)
     if wrong in (None, "N/A"):
         half["wrong"] = None
-    elif _is_number(wrong) and wrong >= 0:
+    elif _is_number(wrong) and 0 <= wrong < _LARGEST:
         half["wrong"] = int(wrong)
     else:
         return None
@@ -496,8 +498,8 @@ def _ranks(devices: t.Sequence[t.Any], per_process: int) -> t.Iterator[dict[str,
                 "pid": device["pid"] if _is_count(device.get("pid")) else None,
                 "host": device["hostname"],
                 "device": device["device"] if _is_count(device.get("device")) else None,
-                "bus_id": str(device.get("device_hex") or ""),
-                "name": str(device.get("device_info") or "").strip(),
+                "bus_id": _text(device.get("device_hex")),
+                "name": _text(device.get("device_info")),
             }
         )
     firsts = 1 < per_process <= 1024 and [rank["rank"] for rank in listed] == [
@@ -522,6 +524,10 @@ def _collective(name: str | None) -> str | None:
 
 def _dict(value: t.Any) -> dict[str, t.Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _text(value: t.Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
 
 
 def _list(value: t.Any) -> list[t.Any]:
