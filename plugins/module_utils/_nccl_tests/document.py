@@ -20,6 +20,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import (
     Steps,
     algorithm_bandwidth,
@@ -38,6 +39,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._units import forma
 problem = RESULT_CATALOGUE.problem
 
 RESULT_SCHEMA = "gpufabric.nccl/result/v1"
+
+#: What one text may hold: runs print far less, and what floods a text would fill the memory. ``rows and ranks`` are the lines of the
+#: summaries, too; ``values`` those of JSON.
+MOST = {"tests": 10000, "rows and ranks": 1 << 19, "values": 1 << 22}
 
 #: The two halves of a row, as the document and as people call them.
 PLACEMENTS: dict[Placement, str] = {"out_of_place": "out-of-place", "in_place": "in-place"}
@@ -357,6 +362,12 @@ class Test:
             yield problem("wrong-values", evidence=evidence)
         if any(self.bitwise):
             yield problem("bitwise-mismatch", evidence=f"Bitwise mismatches: {sum(self.bitwise)}")
+
+
+def check_amount(name: str, count: int) -> None:
+    """Raise GpufabricError if a text has more of something, by its name in MOST, than it may have."""
+    if count > MOST[name]:
+        raise GpufabricError(f"the text has more than {MOST[name]} {name}; split it")
 
 
 def add_problems(document: ResultDocument, problems: t.Iterable[Problem]) -> ResultDocument:
