@@ -167,7 +167,8 @@ class TextReader:
             self._check_last_average(self._last_average_of)
         self.tests += self._reporter.finish()
         if self.tests:
-            self.tests[0].complaints.take(self._complaints)
+            self._complaints.follow(self.tests[0].complaints)
+            self.tests[0].complaints = self._complaints
         return self.tests
 
     def _test(self) -> Test | None:

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import text_output
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import complaints, text_output
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import MOST
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import Test as OneTest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
@@ -801,6 +801,22 @@ def test_a_text_holds_so_much_and_no_more(monkeypatch, text):
         monkeypatch.setitem(MOST, name, 20)
     with pytest.raises(GpufabricError, match="the text has more than 20 (?:tests|rows and ranks|values)"):
         parse(text)
+
+
+def test_programs_side_by_side_have_their_complaints_together(monkeypatch):
+    monkeypatch.setattr(complaints, "_MOST", 10)
+    looked = []
+    add = complaints.Complaints.follow
+    monkeypatch.setattr(
+        complaints.Complaints,
+        "follow",
+        lambda self, others: looked.append(len(others._lines)) or add(self, others),
+    )
+    said = [f"g{number}:1:1 [0] x.cc:1 (f) NCCL WARN gizmo {number}\n" for number in range(40)]
+    (found,) = parse("".join(alone("g1").replace(HEADER, line) for line in said))
+    assert "nccl-complaint" in ids(found)
+    # Each is looked at once, however many programs there are.
+    assert sum(looked) <= len(said)
 
 
 @pytest.mark.parametrize(("devices", "ranks"), [(2, 8), (6, 6)])
