@@ -279,7 +279,19 @@ def test_hosts_that_open_mpi_takes_for_one_are_named_before_a_launch():
         ({"backend": "cpu", "collectives": ["hypercube"]}, "nccl_benchmark_collectives"),
         *(
             ({"extra_args": [word]}, "nccl_benchmark_extra_args")
-            for word in ("-g", "-g8", "--ngpus", "-t", "--nthreads=2", "-d half -g 8", "-x 'half", "-b 0", "-b0", "--minb=0", "-N0")
+            for word in (
+                "-g",
+                "-g8",
+                "--ngpus",
+                "-t",
+                "--nthreads=2",
+                "-d half -g 8",
+                "-x 'half",
+                "-b 0",
+                "-b0",
+                "--minb=0",
+                "-N0",
+            )
         ),
     ],
 )

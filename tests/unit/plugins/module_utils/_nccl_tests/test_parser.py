@@ -683,7 +683,9 @@ def test_problem_is_added_once():
 
 def test_what_follows_from_an_added_problem_is_left_out():
     torn = {**parse_one(NCCL), "complete": False}
-    torn["problems"] = [RESULT_CATALOGUE.problem(name).as_dict() for name in ("rows-lost", "output-cut", "wrong-values")]
+    torn["problems"] = [
+        RESULT_CATALOGUE.problem(name).as_dict() for name in ("rows-lost", "output-cut", "wrong-values")
+    ]
     added = add_problems(torn, [RESULT_CATALOGUE.problem("mpi-missing")])
     assert ids(added) == ["wrong-values", "mpi-missing"]
     assert ids(add_problems(torn, [RESULT_CATALOGUE.problem("hosts-differ")])) == [*ids(torn), "hosts-differ"]
@@ -793,7 +795,9 @@ REPORTED = '{{"numCycle": 0, "name": "{0}", "size": 8, "type": "float", "redop":
         pytest.param("".join(map(REPORTED.format, range(21))), id="objects"),
         pytest.param('{"version": 1, "config": {"x": [' + "1, " * 20 + "1]}}", id="values"),
         pytest.param('{"version": 1, "results": [' + "{}, " * 20 + "{}]}", id="rows without anything"),
-        pytest.param('{"version": 1, ' + "".join(f'"k{number}": 1, ' for number in range(21)) + '"end_time": 1}', id="keys"),
+        pytest.param(
+            '{"version": 1, ' + "".join(f'"k{number}": 1, ' for number in range(21)) + '"end_time": 1}', id="keys"
+        ),
     ],
 )
 def test_a_text_holds_so_much_and_no_more(monkeypatch, text):
