@@ -73,6 +73,32 @@ def test_whatever_a_program_prints_its_document_is_one(columns, row, bounds):
         assert document["verdict"] != "pass" and document["rank_count"]
 
 
+LONG = "x" * 66000
+DEVICE = '"rank": 0, "hostname": "g1"'
+NUMBERS = '"time": 1.0, "alg_bw": 1.0, "bus_bw": 1.0, "nwrong": 0'
+STRUCTURED = """{"version": 1, "args": ["all_reduce_perf"], "config": {"nthreads": 1, "ngpus": 1, "devices": [{%s}]}, "results": [
+ {"size": 8, "count": 2, "type": "float", "redop": "sum", "root": "-1", "out_of_place": {%s}, "in_place": {%s},
+  "tuning": {"algo": "Ring"}}]}""" % (DEVICE, NUMBERS, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ('"nwrong": 0', '"nwrong": 1e300'),
+        ('"nwrong": 0', '"nwrong": "9999999999999999999"'),
+        ('"Ring"', "1e999"),
+        ('"g1"', f'"{LONG}"'),
+        ('"g1"', f'"g1", "device_info": "{LONG}"'),
+        ('"g1"', f'"g1", "device_hex": [{"1, " * 66000}1]'),
+        ("all_reduce_perf", LONG),
+    ],
+)
+def test_whatever_a_program_writes_as_json_its_document_is_one(part, other):
+    (document,) = parse_results([STRUCTURED.replace(part, other)])
+    check_document("g1", document)
+    assert document["rank_count"] == 1
+
+
 def test_a_version_of_any_length():
     text = TABLE.format(columns=f"{NEW}   {NEW}", rows="8 2 float sum -1" + " 1.00 8.00 8.00 0" * 2, bounds=0)
     for document in parse_results([*text.splitlines(keepends=True), "rccl-tests: Version " + "9" * 100000 + "\n"]):
