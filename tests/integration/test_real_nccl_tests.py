@@ -357,10 +357,20 @@ FAULTS = (
     Fault("GPU memory that another program has", "gpu-memory", {"FAULT": "out-of-memory"}),
     Fault("a GPU driver older than CUDA", "gpu-driver-old", {"FAULT": "driver-old"}),
     Fault("a GPU whose memory fails (ECC)", "gpu-ecc", {"FAULT": "ecc"}),
-    Fault("a GPU that is lost in a collective", "gpu-illegal-access", {"FAULT": "device-lost"}),
+    Fault("a GPU that is lost in a collective", "gpu-launch-failed", {"FAULT": "device-lost"}),
     Fault("another version of NCCL", "nccl-version-differs", {"FAULT": "version-differs"}, {}, None),
     Fault("a GPU that is away for CUDA, and not for nvidia-smi", "gpus-missing", {"CUDA_GPUS": 1}),
     Fault("wrong values", "wrong-values", {"FAULT": "wrong-values"}, {}, None),
+    Fault(
+        "a rank that takes no part", "silence-timeout", {"FAULT": "hang"}, {"nccl_benchmark_silence_timeout": 8}, None
+    ),
+    Fault(
+        "a rank that takes no part, with a limit of nccl-tests",
+        "test-timeout",
+        {"FAULT": "hang"},
+        {"nccl_benchmark_extra_args": ["-T", "3"]},
+        None,
+    ),
     Fault(
         "argument that nccl-tests refuses",
         "test-argument",
@@ -398,8 +408,32 @@ def test_faults(machines, tmp_path, faults, openmpi5, fault):
 
 
 @pytest.mark.slow
+def test_gpus_that_differ_in_number(machines, tmp_path, faults):
+    with machines.having("g2", gpus=GPUS + 1):
+        refused = machines.benchmark(tmp_path / "refused")
+        allowed = machines.benchmark(tmp_path / "allowed", nccl_benchmark_allow_uneven_gpus=True)
+    assert refused.returncode == 2, refused.output
+    (failed,) = [record for record in refused.records if record["status"] == "failed"]
+    faults.fault(
+        "GPUs that differ in number",
+        failed["result"]["problems"],
+        "gpus-differ",
+        "g1",
+        "nccl_benchmark",
+        stand_in="stand-ins for CUDA and NCCL",
+    )
+    assert allowed.returncode == 0, allowed.output
+    (document,) = results_of(tmp_path / "allowed")
+    assert (document["verdict"], document["problems"]) == ("pass", [])
+    assert collections.Counter(rank["host"] for rank in document["ranks"]) == {"g1": GPUS, "g2": GPUS + 1}
+
+
+@pytest.mark.slow
 def test_what_make_gpu_records(nccl_tests, tmp_path):
-    """All that it does on a machine with GPUs but RAS, which the stand-ins do not have, with one of the programs."""
+    """All that it does on a machine with GPUs but RAS, which the stand-ins do not have, with one of the programs.
+
+    The playbook runs on this machine, and leaves nothing there.
+    """
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "all_reduce_perf").symlink_to(nccl_tests / "build" / "all_reduce_perf")
     (tmp_path / "lib").symlink_to(nccl_tests / "lib")
@@ -420,6 +454,11 @@ def test_what_make_gpu_records(nccl_tests, tmp_path):
     causes = {"too-many-gpus": "gpus-missing", "one-gpu-twice": "duplicate-gpu", "bad-argument": "test-argument"}
     assert {name: read[name] for name in causes} == causes
     assert "Reducing maxBytes" in (tmp_path / "out" / "too-large.out").read_text()
+    assert read["killed"].startswith("incomplete") and "no-memory-left" in read
+    assert index["playbook"] == "pass, Socket, 2 channels"
+    assert (index["versions"]["nccl_tests"], index["versions"]["nccl"]) == ("2.19.6", "2.32.3")
+    assert index["versions"]["mpirun"].startswith("mpirun (Open MPI) 4")
+    assert not pathlib.Path("/run/gpufabric/gpu-recording").exists()
 
 
 def test_make_gpu_without_a_gpu(tmp_path):
