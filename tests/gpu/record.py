@@ -4,19 +4,23 @@
 
 """Records what nccl-tests, NCCL and nvidia-smi print on a machine with GPUs, and whether the collection reads it right: make gpu.
 
-usage: record.py DIRECTORY. It gets NAME.out and NAME.err of each command, files that commands write, and index.json with versions, exit
-statuses and seconds. The exit status is 1 if the collection did not read something as it should have.
+usage: record.py DIRECTORY. It gets NAME.out and NAME.err of each command, files that commands write, report/ of the playbook bare_metal
+on this machine, and index.json with versions, exit statuses and seconds. The exit status is 1 if the collection did not read something as
+it should have.
 
 GPUFABRIC_NCCL_TESTS: a directory with the programs in build/ and the libraries that they need in lib/; by default they are built.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
 import os
 import pathlib
+import platform
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,12 +31,15 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.toolchain import read_architectures
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.reader import read_log
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary import describe_transport, transport_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 90
+#: Of a play.
+PLAY_SECONDS = 600
 OPTIONS = (
     *("-C 1", "-S 1", "-I 1", "-M 1", "-c 0", "-N 3", "-m 2", "-G 1", "-R 1", "-R 2", "-z 1", "-a 3", "-y 1", "-u 1", "-T 30"),
 )  # fmt: skip
@@ -117,8 +124,8 @@ class Recorder:
                 recording.argv, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=self._environment(recording.env), start_new_session=True
             )  # fmt: skip
 
-    def record(self, recording: Recording) -> None:
-        """Run a command to its end, or for SECONDS."""
+    def record(self, recording: Recording, seconds: float = SECONDS) -> None:
+        """Run a command to its end, or for so many seconds."""
         begun = time.monotonic()
         try:
             process = self.begin(recording)
@@ -126,7 +133,7 @@ class Recorder:
             self.note(recording, None, 0.0, f"not started: {error.strerror}")
             return
         try:
-            status: int | None = process.wait(SECONDS)
+            status: int | None = process.wait(seconds)
         except subprocess.TimeoutExpired:
             status = None
         end(process)
@@ -141,7 +148,7 @@ class Recorder:
 
     def _read(self, recording: Recording, status: int | None) -> str:
         """What the collection makes of the output; it counts if that is not what is wanted."""
-        if recording.argv[0] == "nvidia-smi":
+        if recording.argv[0] in ("nvidia-smi", "ansible-playbook"):
             return ""
         out, err = (self._out / f"{recording.name}.{end}" for end in ("out", "err"))
         if status == 0 and recording.wanted != "cause":
@@ -189,9 +196,9 @@ def ask_ras(question: str) -> bytes:
 
 def record_while_running(recorder: Recorder, out: pathlib.Path, all_reduce: str) -> None:
     """RAS and nvidia-smi while a program runs, which is killed then."""
-    recording = Recording(
-        "killed", (all_reduce, "-b", "64M", "-e", "64M", "-g", "1", "-n", "200000"), "", {"NCCL_RAS_ENABLE": "1"}
-    )
+    # Without a warm-up, which is of the largest size; the program takes as much memory as there is.
+    large = ("-e", "4096G", "-w", "0", "-g", "1")
+    recording = Recording("killed", (all_reduce, "-b", "64M", "-n", "200000", *large), "", {"NCCL_RAS_ENABLE": "1"})
     process = recorder.begin(recording)
     begun = time.monotonic()
     try:
@@ -204,9 +211,66 @@ def record_while_running(recorder: Recorder, out: pathlib.Path, all_reduce: str)
                 told = f"no answer: {error}"
             print(f"ras-{name:28} {'':6} {'':8}  {told}", flush=True)
         recorder.record(Recording("nvidia-smi-while-running", ("nvidia-smi",)))
+        recorder.record(Recording("no-memory-left", (all_reduce, "-b", "1M", "-f", "65536", "-n", "1", *large)))
     finally:
         end(process)
-    recorder.note(recording, process.returncode, time.monotonic() - begun, "killed")
+    recorder.note(recording, process.returncode, time.monotonic() - begun, read_results(out / "killed.out"))
+
+
+def record_playbook(recorder: Recorder, out: pathlib.Path, build: pathlib.Path, libraries: str) -> str:
+    """The whole way, from the private sshd to the verdict, on this machine alone; in words, what came of it."""
+    needed = ("ansible-playbook", "mpirun", "sshd", "ssh", "ssh-keygen")
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin"])
+    lacking = [name for name in needed if not shutil.which(name, path=path)]
+    if lacking:
+        return f"left out, since the machine has no {', '.join(lacking)}"
+    variables = {
+        "gpufabric_run_id": "gpu-recording",
+        "gpufabric_environment": {"LD_LIBRARY_PATH": libraries},
+        "nccl_benchmark_backend": "nccl",
+        "nccl_benchmark_dir": str(build),
+        "nccl_benchmark_transport": True,
+        "report_dir": str(out / "report"),
+    }
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    inventory = {"all": {"hosts": {socket.gethostname(): host}}}
+    (out / "inventory.json").write_text(json.dumps(inventory))
+    arguments = ("-i", str(out / "inventory.json"), "-e", json.dumps(variables))
+    environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    for name in ("bare_metal", "teardown"):
+        argv = ("ansible-playbook", f"gpufabric.nccl.{name}", *arguments)
+        recorder.record(Recording(f"playbook-{name}", argv, "", environment), PLAY_SECONDS)
+    try:
+        written = json.loads((out / "report" / "results.json").read_text())
+    except (OSError, ValueError) as error:
+        recorder.bad += 1
+        return f"WRONG: no results: {error}"
+    (document,) = written["results"]
+    transport = document["transport"]
+    is_right = document["verdict"] == "pass" and {entry["status"] for entry in recorder.entries[-2:]} == {0}
+    recorder.bad += not is_right
+    words = [document["verdict"], *(item["id"] for item in document["problems"])]
+    told = ", ".join([*words, describe_transport(transport) if transport else "no transport"])
+    return told if is_right else f"WRONG: {told}"
+
+
+def read_versions(out: pathlib.Path) -> dict[str, str]:
+    """What made the recordings, as far as it says so."""
+    found = {"system": platform.platform()}
+    with contextlib.suppress(GpufabricError):
+        tool = parse_file(str(out / "all_reduce_perf.out"))[0]["tool"]
+        found.update({"nccl_tests": tool["version"] or "", "nccl": tool["nccl_version"] or ""})
+    for name, argv in {
+        "driver": ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+        "mpirun": ("mpirun", "--version"),
+        "ansible": ("ansible-playbook", "--version"),
+    }.items():
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        found[name] = done.stdout.partition("\n")[0] if done.returncode == 0 else ""
+    return found
 
 
 def count_gpus() -> tuple[int, str]:
@@ -225,7 +289,10 @@ def programs_and_libraries() -> tuple[list[pathlib.Path], str]:
     if given:
         place, libraries = pathlib.Path(given), str(pathlib.Path(given) / "lib")
     else:
-        done = subprocess.run([ROOT / "scripts" / "nccl-tests"], stdout=subprocess.PIPE, text=True, check=False)
+        # For the GPUs that there are.
+        _vendor, capabilities = read_architectures()
+        argv = [ROOT / "scripts" / "nccl-tests", *(capabilities or ["9.0"])]
+        done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(
                 "make gpu: nccl-tests cannot be built, see above; GPUFABRIC_NCCL_TESTS may name a directory that has it"
@@ -260,7 +327,7 @@ def main() -> int:
     for recording in of_programs(programs, all_reduce, gpus, out):
         recorder.record(recording)
     for path in sorted(out.glob("*.json")):
-        if path.name != "index.json":
+        if path.name not in ("index.json", "inventory.json"):
             told = read_results(path)
             recorder.bad += not told.startswith(("pass", "unchecked", "incomplete"))
             print(f"{path.name:32} {'':6} {'':8}  {told}")
@@ -268,7 +335,15 @@ def main() -> int:
         transport = transport_of(read_log(str(path)).facts)
         print(f"{path.name[:32]:32} {'':6} {'':8}  {describe_transport(transport) if transport else 'no transport'}")
     record_while_running(recorder, out, all_reduce)
-    index = {"date": datetime.date.today().isoformat(), "gpus": gpus, "recordings": recorder.entries}
+    played = record_playbook(recorder, out, programs[0].parent, libraries)
+    print(f"{'playbook':32} {'':6} {'':8}  {played}")
+    index = {
+        "date": datetime.date.today().isoformat(),
+        "versions": read_versions(out),
+        "gpus": gpus,
+        "playbook": played,
+        "recordings": recorder.entries,
+    }
     (out / "index.json").write_text(json.dumps(index, indent=1) + "\n")
     print(f"\n{len(recorder.entries)} commands recorded in {out}; read otherwise than they should be: {recorder.bad}")
     return 1 if recorder.bad else 0

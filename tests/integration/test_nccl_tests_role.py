@@ -83,8 +83,16 @@ def brought(builders: Builders) -> Played:
     }
     builders.nodes.shell("g1", f"mkdir -p {INSTALLED}/build; cp {program} {INSTALLED}/build")
     builders.nodes.shell("g1", f"cat >{INSTALLED}/.gpufabric-nccl-tests <<'END'\n{json.dumps(mark)}\nEND")
-    played = builders.play()
+    # They need no compiler.
+    for node in ("g2", "g3"):
+        builders.nodes.shell(node, "mkdir /opt/away; mv /usr/bin/make /usr/bin/*g++* /usr/bin/*c++* /opt/away")
+    try:
+        played = builders.play()
+    finally:
+        for node in ("g2", "g3"):
+            builders.nodes.shell(node, "mv /opt/away/* /usr/bin; rmdir /opt/away")
     assert played.returncode == 0, played.output
+    assert [len(played.result(node, "gpufabric.nccl.nccl_tests_info")["missing"]) for node in ("g1", "g2")] == [0, 2]
     return played
 
 

@@ -183,10 +183,21 @@ ENTRIES = (
         "Update nccl-tests and NCCL, or remove unusual options from nccl_benchmark_extra_args. If it happens on one"
         " host only, suspect its GPU.",
         signature("an illegal memory access was encountered"),
-        signature("unspecified launch failure"),
         signature("Xid", _XID % "13|31"),
         precedence=CAUSE + 20,
         statuses=(2,),
+    ),
+    entry(
+        "gpu-launch-failed",
+        "A kernel ended on the GPU with an error that CUDA does not explain: the GPU has failed, or the program accessed memory that"
+        " is not its own.",
+        "Read dmesg on the host: lines with Xid give the reason, 79 is a GPU that is lost. If there are none, update nccl-tests and"
+        " NCCL, and run the test on this host alone.",
+        signature("unspecified launch failure"),
+        precedence=CAUSE + 20,
+        statuses=(2,),
+        source="the CUDA Runtime API's documentation, cudaErrorLaunchFailure",
+        follows=("gpu-ecc", "gpu-firmware", "gpu-illegal-access", "gpu-lost", "gpu-nvlink", "gpu-xid"),
     ),
     entry(
         "gpu-p2p-unsupported",

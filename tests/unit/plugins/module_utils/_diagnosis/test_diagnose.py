@@ -61,6 +61,9 @@ ORTE has lost communication with a remote daemon.
 --------------------------------------------------------------------------
 """
 REMOTE = "g{0}:40:41 [1] misc/socket.cc:538 NCCL WARN Net : Connection closed by remote peer g3.lab<40213>\n"
+TEST_TIMEOUT = "{0}: Test timeout (30s) common.cu:525\n"
+LAUNCH_FAILED = "g3: Test CUDA failure common.cu:377 'unspecified launch failure'\n"
+XID = "Sep  3 10:11:12 g3 kernel: NVRM: Xid (PCI:0000:07:00): {0}\n"
 KILLED = "mpirun noticed that process rank 5 with PID 4211 on node g3 exited on signal 9 (Killed).\n"
 OOM = "Sep  3 10:11:12 g3 kernel: Out of memory: Killed process 4211 (all_reduce_perf) total-vm:8123456kB\n"
 #: What the outputs that are fixtures of the parser tell beside numbers.
@@ -211,6 +214,12 @@ def test_evidence_of_a_block_is_its_telling_lines():
         ([NON_ZERO_EXIT], [("unknown", None)]),
         ([REMOTE.format(1), REMOTE.format(2)], [("nccl-remote-error", "g3.lab")]),
         ([REMOTE.format(1), LOST, NOT_STARTED], [("lost-connection", "g3")]),
+        # A rank that waited in vain closes its connections.
+        ([REMOTE.format(1), TEST_TIMEOUT.format("g2"), TEST_TIMEOUT.format("g3")], [("test-timeout", None)]),
+        ([LAUNCH_FAILED, TEST_TIMEOUT.format("g2")], [("gpu-launch-failed", "g3")]),
+        # The kernel knows why.
+        ([LAUNCH_FAILED, XID.format("79, pid=4211, GPU has fallen off the bus.")], [("gpu-lost", "g3")]),
+        ([LAUNCH_FAILED, XID.format("61, pid=4211, 0d34")], [("gpu-xid", "g3")]),
         ([REMOTE.format(1), LOST, KILLED], [("rank-killed", "g3")]),
         # Told last, and by another source.
         ([REMOTE.format(1), LOST, KILLED, OOM], [("oom-killed", "g3")]),
