@@ -159,6 +159,7 @@ class Test:
             "rank_count": len(self.ranks),
             "transport": None,
             "software": None,
+            "hardware": None,
             "problems": [],
             "verdict": "",
         }

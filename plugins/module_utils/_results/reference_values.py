@@ -12,8 +12,6 @@ They are far apart, since they are of different definitions (an average over siz
 
 from __future__ import annotations
 
-import math
-import re
 import typing as t
 
 _M, _G = 1 << 20, 1 << 30
@@ -62,6 +60,10 @@ _COREWEAVE_IN_PLACE = _COREWEAVE._replace(definition="in-place bus bandwidth of 
 _ISSUE_1222 = Source(
     "NVIDIA/nccl, issue 1222, 2024-03-13 (NCCL 2.19.3)", MEASURED, "out-of-place bus bandwidth of that size"
 )
+_AICR_1413 = Source(
+    "NVIDIA/aicr, issue 1413, 2026-06-23 (NCCL 2.29)", MEASURED, "peak bus bandwidth of 1 KB to 8 GB messages, at 8 GB"
+)
+_AICR_1850 = Source("NVIDIA/aicr, pull request 1850, 2026-07-22", MEASURED, "bus bandwidth of that size")
 _ISSUE_212 = Source(
     "NVIDIA/nccl-tests, issue 212, 2024-05-06",
     MEASURED,
@@ -163,6 +165,14 @@ REFERENCES: tuple[Reference, ...] = (
         *("oci-h100-nodes", _ISSUE_1222, "OCI H100, 4 x 8 GPUs", "H100", 4, 8),
         *("all_reduce", 391.10, 16 * _G, 16 * _G),
     ),
+    Reference(
+        *("aicr-gb300-roce", _AICR_1413, "AWS p6e-gb300r, 2 x 4 GB300, RoCE without multi-node NVLink", "GB300", 2, 4),
+        *("all_reduce", 387.0, 8 * _G, 8 * _G),
+    ),
+    Reference(
+        *("aicr-vr200", _AICR_1850, "VR200 NVL72, 2 x 4 GPUs, multi-node NVLink", "VR200", 2, 4),
+        *("all_reduce", 744.31, 16 * _G, 16 * _G),
+    ),
     Reference("hgx-h100", _ISSUE_212, "HGX H100, one host of 8 GPUs", "H100", 1, 8, "all_reduce", 480.0, _G, 16 * _G),
     Reference("hgx-h100", _ISSUE_212, "HGX H100, one host of 8 GPUs", "H100", 1, 8, "all_gather", 370.0, _G, 16 * _G),
     Reference(
@@ -256,41 +266,14 @@ REFERENCES: tuple[Reference, ...] = (
     Reference("cvs-example", _CVS, *_CVS_PAIR, "reduce", 300.0, 8 * _G, 8 * _G),
     Reference("cvs-example", _CVS, *_CVS_PAIR, "reduce", 310.0, 16 * _G, 16 * _G),
 )
-#: A value of a size so many times as large, or as small, tells nothing.
-_FAR = 4
+#: What the NICs of a host do together, in Gb/s, of the machines that say so; their vendors' pages have it.
+HOST_GBPS: dict[str, float] = {
+    "nvcre-aws-h100": 3200,
+    "nvcre-aws-gb200-efa": 1600,
+    "nvcre-gcp-h100": 1600,
+    "aws-p5": 3200,
+    "aws-p4de": 400,
+    "coreweave-h100": 3200,
+    "oci-h100-nodes": 3200,
+}
 REFERENCE_NAMES: tuple[str, ...] = tuple(dict.fromkeys(reference.name for reference in REFERENCES))
-
-
-def is_gpu(part: str, names: t.Sequence[str | None]) -> bool:
-    """Whether a part of a name stands in those of all devices; B200 is not what GB200 has."""
-    pattern = re.compile(rf"(?<![a-z0-9]){re.escape(part)}", re.IGNORECASE)
-    return bool(names) and all(pattern.search(name or "") for name in names)
-
-
-def published(
-    collective: str | None, names: t.Sequence[str | None], hosts: int, size: int, most: int = 3
-) -> list[Reference]:
-    """What was measured on such machines: with the same GPU, as many on a host, on one host or on several as here, at about that size.
-
-    ``names``: of the device of each rank; ``size``: that of the value to compare, in bytes. One value of a name; first those of
-    about as many hosts, and of each name that of the nearest size.
-    """
-    found: dict[str, Reference] = {}
-    for reference in REFERENCES:
-        if (
-            reference.source.kind == MEASURED
-            and reference.collective == collective
-            and hosts > 0
-            and reference.gpus_per_host * hosts == len(names)
-            and (reference.hosts == 1) == (hosts == 1)
-            and reference.min_bytes <= _FAR * size
-            and size <= _FAR * reference.max_bytes
-            and is_gpu(reference.gpu, names)
-        ):
-            best = found.setdefault(reference.name, reference)
-            found[reference.name] = min(best, reference, key=lambda one: _distance(one, hosts, size))
-    return sorted(found.values(), key=lambda one: _distance(one, hosts, size))[:most]
-
-
-def _distance(reference: Reference, hosts: int, size: int) -> tuple[float, float]:
-    return abs(math.log(reference.hosts / hosts)), abs(math.log(reference.max_bytes / max(size, 1)))
