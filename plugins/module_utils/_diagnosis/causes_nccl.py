@@ -100,7 +100,10 @@ ENTRIES = (
         "NCCL has no algorithm and protocol for the collective that its settings allow[: {function}].",
         "Correct or unset NCCL_ALGO, NCCL_PROTO and NCCL_SYM_KERNEL_ID.",
         signature("No algorithm/protocol available", r"No algorithm/protocol available for function (?P<function>\w+)"),
-        signature("No algorithm/protocol nor", r"No algorithm/protocol nor symKernelId available for function (?P<function>\w+)"),
+        signature(
+            "No algorithm/protocol nor",
+            r"No algorithm/protocol nor symKernelId available for function (?P<function>\w+)",
+        ),
         signature("no algorithm/protocol available"),
         source="NCCL, src/enqueue.cc; since 2.31 src/tuning/tuning.cc",
         shared=True,
@@ -128,7 +131,10 @@ ENTRIES = (
         signature("Only matched", r"TOPO/NET ?: (?P<setting>Only matched \d+ devices, \d+ requested from \S+)"),
         signature("which has too many devices", r"Specified fused (?P<setting>NIC \S+) which has too many devices"),
         signature("expected 0, 1, or 2", r"Invalid (?P<setting>NCCL_\w+=\S+); expected 0, 1, or 2"),
-        signature("but NCCL internal DMA-BUF", r"(?P<setting>NCCL_GDRCOPY_USE_INTERNAL_DMABUF=1) but NCCL internal DMA-BUF mmap"),
+        signature(
+            "but NCCL internal DMA-BUF",
+            r"(?P<setting>NCCL_GDRCOPY_USE_INTERNAL_DMABUF=1) but NCCL internal DMA-BUF mmap",
+        ),
         signature("has been set to", r"(?P<setting>NCCL_NVLS_ENABLE) has been set to .* not compatible with"),
         source="NCCL, src/init.cc, src/graph, src/transport",
         severity="warning",

@@ -25,6 +25,7 @@ def test_most_hosts_count():
     nodes = {"g1": node(), "g2": node(down=PORTS[:1], nvlink=425.0), "g3": node(), "login": node(["mlx5_9:1"], gpus=0)}
     common = common_hardware(nodes)
     assert common == {"ports": dict.fromkeys(PORTS, 400.0), "nvlink_gbytes": 450.0}
+    assert PORTS[0] not in common_hardware({"g2": nodes["g2"]})["ports"]
     assert hardware_of(common, None) == {"nic_gbps": 400.0, "rails": 8, "ports": 8, "nvlink_gbytes": 450.0}
 
 
