@@ -39,11 +39,12 @@ LONGEST_COMPLAINT = 500
 _MARK = "] NCCL INFO "
 _VIA = " via "
 _PER_PEER = " per peer"
-# The same in a block of bytes: what stands before the lines of a process; the ends of connections; and the messages that are none, nor
-# the lists of rings and trees, which are most of the rest.
+# The same in a block of bytes: what stands before the lines of a process; the ends of connections; and the messages that _LINES reads.
 _FIRST = re.compile(rb"(([A-Za-z0-9_][A-Za-z0-9_.-]{0,252}):(\d{1,10}):)\d{1,10} \[\d{1,4}\] NCCL ")
 _CONNECTIONS = re.compile(rb" via (.*)")
-_OTHERS = re.compile(rb"\] NCCL INFO (?!C[ho]|Ring|Tree)(.*)")
+_OTHERS = re.compile(
+    rb"\] NCCL INFO ((?:Using |NET/IB :|NET/So|NET/OF|Bootst|NVLS m|MNNVL |comm 0|[NR]CCL v|cudaDr|\d{1,5} coll ).*)"
+)
 # "[1,3]<stdout>:gpu-1:4711:4712 [0", also after labels and time stamps: only its end is certain.
 _PROCESS = re.compile(r"([A-Za-z0-9_][\w.-]{0,252}):(\d{1,10}):\d{1,10} \[\d{1,4}\Z", re.ASCII)
 _NAME = r"[A-Za-z][\w .+-]{0,62}?"
@@ -128,8 +129,7 @@ class LogReader:
             return
         process = (match.group(2).decode("ascii"), match.group(3).decode("ascii"))
         for message in _OTHERS.findall(block):
-            if message[:6] in _BYTES or message.endswith(_PER_PEER.encode()):
-                self._message(process, message[:LONGEST].decode("latin-1"))
+            self._message(process, message[:LONGEST].decode("latin-1"))
         for target, count in collections.Counter(_CONNECTIONS.findall(block)).items():
             self._connection(process, target.decode("latin-1"), count)
 
@@ -298,7 +298,6 @@ _LINES: dict[str, t.Callable[[LogReader, tuple[str, str], str], None]] = {
     "RCCL v": LogReader._version,
     "cudaDr": LogReader._driver,
 }
-_BYTES = frozenset(key.encode() for key in _LINES)
 
 
 class Log(t.NamedTuple):
