@@ -75,13 +75,13 @@ _OCI_PAIRS = Source(
     "in-place bus bandwidth of the first row, which is of 1 GB",
     "in_place.busbw",
 )
-_OCI_MNNVL = Source(
+_OCI_AVERAGE = Source(
     "oracle-quickstart/oci-hpc, playbooks/roles/healthchecks/files/multi_node_active_healthcheck.py, 2026-05-19",
     THRESHOLD,
     "printed average of 1 to 16 GB messages",
     "avg_busbw",
 )
-_OCI_HOST = _OCI_MNNVL._replace(
+_OCI_HOST = _OCI_AVERAGE._replace(
     where="oracle-quickstart/oci-hpc, playbooks/roles/healthchecks/files/active_healthcheck.py, 2026-05-19"
 )
 _AZURE = Source(
@@ -90,6 +90,12 @@ _AZURE = Source(
     "printed average of that size alone",
     "avg_busbw",
 )
+_AKS = Source(
+    "Azure/aks-rdma-infiniband, tests/expected-output.md, commit 065a099d",
+    MEASURED,
+    "out-of-place bus bandwidth of that size",
+)
+_AKS_FLOOR = Source(_AKS.where, THRESHOLD, "in-place bus bandwidth of the last row, which is of 8 GB", "in_place.busbw")
 _GOOGLE = Source(
     "GoogleCloudPlatform/cluster-health-scanner, helm values, 2025-10-31",
     THRESHOLD,
@@ -113,6 +119,9 @@ _P5 = ("AWS p5.48xlarge, 2 x 8 H100, EFA", "H100", 2, 8)
 _ONE_RACK = ("CoreWeave GB200, 18 x 4 GPUs (1 rack)", "GB200", 18, 4)
 _TWO_RACKS = ("CoreWeave GB200, 36 x 4 GPUs (2 racks)", "GB200", 36, 4)
 _TWENTY_RACKS = ("CoreWeave GB200, 360 x 4 GPUs (20 racks)", "GB200", 360, 4)
+_AKS_PAIR = ("Azure AKS A100, 2 x 8 GPUs, InfiniBand of 200 Gb/s a NIC", "A100", 2, 8)
+_OCI_B300_PAIR = ("OCI B300, 2 x 8 GPUs", "B300", 2, 8)
+_OCI_MI355X_PAIR = ("OCI MI355X, 2 x 8 GPUs", "MI355X", 2, 8)
 _CVS_PAIR = ("AMD Instinct, 2 x 8 GPUs", "MI3", 2, 8)
 
 # The rows in which the interconnect differs from what the page says are left out: Google Cloud's GB200 has the same number with
@@ -143,6 +152,7 @@ REFERENCES: tuple[Reference, ...] = (
     Reference("nvcre-gcp-gb200", _NVCRE, *_GCP_GB200, "all_reduce", 838.07, 16 * _G, 16 * _G),
     Reference("nvcre-gcp-gb200", _NVCRE, *_GCP_GB200, "all_gather", 680.18, 16 * _G, 16 * _G),
     Reference("nvcre-gcp-gb200", _NVCRE, *_GCP_GB200, "alltoall", 683.82, 16 * _G, 16 * _G),
+    Reference("aws-p5", _AWS, *_P5, "all_reduce", 209.19, 64 * _M, 64 * _M),
     Reference("aws-p5", _AWS, *_P5, "all_reduce", 289.16, 128 * _M, 128 * _M),
     Reference("aws-p5", _AWS, *_P5, "all_reduce", 436.95, _G, _G),
     Reference("aws-p5", _AWS, *_P5, "all_reduce", 479.28, 8 * _G, 8 * _G),
@@ -182,11 +192,13 @@ REFERENCES: tuple[Reference, ...] = (
     Reference("oci-h100", _OCI_PAIRS, "OCI H100, 2 x 8 GPUs", "H100", 2, 8, "all_reduce", 440.0, _G, _G),
     Reference("oci-h200", _OCI_PAIRS, "OCI H200, 2 x 8 GPUs", "H200", 2, 8, "all_reduce", 440.0, _G, _G),
     Reference("oci-b200", _OCI_PAIRS, "OCI B200, 2 x 8 GPUs", "B200", 2, 8, "all_reduce", 440.0, _G, _G),
-    Reference("oci-b300", _OCI_PAIRS, "OCI B300, 2 x 8 GPUs", "B300", 2, 8, "all_reduce", 750.0, _G, _G),
+    Reference("oci-b300", _OCI_PAIRS, *_OCI_B300_PAIR, "all_reduce", 750.0, _G, _G),
     Reference("oci-mi300x", _OCI_PAIRS, "OCI MI300X, 2 x 8 GPUs", "MI300X", 2, 8, "all_reduce", 350.0, _G, _G),
-    Reference("oci-mi355x", _OCI_PAIRS, "OCI MI355X, 2 x 8 GPUs", "MI355X", 2, 8, "all_reduce", 400.0, _G, _G),
-    Reference("oci-gb200", _OCI_MNNVL, "OCI GB200 v3, 2 x 4 GPUs", "GB200", 2, 4, "all_reduce", 300.0, _G, 16 * _G),
-    Reference("oci-gb300", _OCI_MNNVL, "OCI GB300, 2 x 4 GPUs", "GB300", 2, 4, "all_reduce", 440.0, _G, 16 * _G),
+    Reference("oci-mi355x", _OCI_PAIRS, *_OCI_MI355X_PAIR, "all_reduce", 400.0, _G, _G),
+    Reference("oci-gb200", _OCI_AVERAGE, "OCI GB200 v3, 2 x 4 GPUs", "GB200", 2, 4, "all_reduce", 300.0, _G, 16 * _G),
+    Reference("oci-gb300", _OCI_AVERAGE, "OCI GB300, 2 x 4 GPUs", "GB300", 2, 4, "all_reduce", 440.0, _G, 16 * _G),
+    Reference("oci-b300-average", _OCI_AVERAGE, *_OCI_B300_PAIR, "all_reduce", 700.0, _G, 16 * _G),
+    Reference("oci-mi355x-average", _OCI_AVERAGE, *_OCI_MI355X_PAIR, "all_reduce", 350.0, _G, 16 * _G),
     Reference("oci-a100", _OCI_HOST, "OCI A100, one host", "A100", 1, 8, "all_reduce", 185.0, _G, 16 * _G),
     Reference("oci-h100", _OCI_HOST, "OCI H100, one host", "H100", 1, 8, "all_reduce", 440.0, _G, 16 * _G),
     Reference("oci-h200", _OCI_HOST, "OCI H200, one host", "H200", 1, 8, "all_reduce", 440.0, _G, 16 * _G),
@@ -211,6 +223,9 @@ REFERENCES: tuple[Reference, ...] = (
     Reference(
         "azure-nc80-h100-v5", _AZURE, "Azure NC80adis H100 v5", "H100", 1, 2, "all_reduce", 208.0, 16 * _G, 16 * _G
     ),
+    Reference("aks-a100", _AKS, *_AKS_PAIR, "all_reduce", 184.32, 2 * _G, 2 * _G),
+    Reference("aks-a100", _AKS, *_AKS_PAIR, "all_reduce", 187.22, 8 * _G, 8 * _G),
+    Reference("aks-a100-floor", _AKS_FLOOR, *_AKS_PAIR, "all_reduce", 180.0, 8 * _G, 8 * _G),
     Reference(
         "google-a3", _GOOGLE, "Google Cloud a3, pairs of nodes", "H100", 2, 8, "all_gather", 60.0, 2 * _G, 8 * _G
     ),
@@ -274,6 +289,7 @@ HOST_GBPS: dict[str, float] = {
     "aws-p5": 3200,
     "aws-p4de": 400,
     "coreweave-h100": 3200,
+    "aks-a100": 1600,
     "oci-h100-nodes": 3200,
 }
 REFERENCE_NAMES: tuple[str, ...] = tuple(dict.fromkeys(reference.name for reference in REFERENCES))
