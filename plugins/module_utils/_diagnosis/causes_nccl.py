@@ -743,6 +743,15 @@ ENTRIES = (
         found_by=_LOG,
     ),
     entry(
+        "rdma-port-speed",
+        "RDMA ports of the host changed their speed while the program ran[: {changes}].",
+        "Check the cable, the transceiver and the switch port, and the kernel's log (dmesg) for the time of the run. Measure again when the"
+        " port has its full speed: /sys/class/infiniband/DEVICE/ports/PORT/rate.",
+        severity="warning",
+        source="NCCL, src/transport/net_ib/common.cc, since 2.30",
+        found_by=_LOG,
+    ),
+    entry(
         "nccl-socket-fallback",
         "NCCL used sockets between the hosts, although [{hosts} have|hosts have] active RDMA ports.",
         "Check NCCL_IB_HCA, libibverbs and the network plugin of these hosts, and that a container has /dev/infiniband, which needs the"

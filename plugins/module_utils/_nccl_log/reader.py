@@ -28,6 +28,8 @@ LONGEST = 1 << 15
 MOST_HOSTS = 1 << 14
 MOST_PROCESSES = 1 << 12
 MOST_VALUES = 1 << 8
+#: The fact that a port changed its speed while the program ran; NCCL says so without a warning.
+SPEED = "speed"
 #: The host of facts that stand in lines without one.
 NO_HOST = ""
 
@@ -57,6 +59,8 @@ _TARGET = re.compile(
 _PORT = re.compile(r"([A-Za-z][\w.-]{0,62}):(\d{1,3})(?::\d{0,5}){0,2}/(IB|RoCE)(?![\w.-])", re.ASCII)
 _LISTED = re.compile(r" \[(\d{1,5})\](?:=\{([^{}]{0,2000})\}|([^\s={}]{1,120}))")
 _VIRTUAL = re.compile(r"Made virtual device \[(\d{1,5})\] name=([\w.+:-]{1,250}) ", re.ASCII)
+# The new speed may be unknown: "N/A".
+_SPEED = re.compile(rf"({_NAME}:\d{{1,3}}) speed change detected: (\d{{1,9}}) -> (\d{{1,9}}|N/A) Mbps", re.ASCII)
 _INTERFACE = re.compile(r"\[(\d{1,5})\]([A-Za-z][\w.@-]{0,30}):", re.ASCII)
 _OUT_OF_BAND = re.compile(r"\s*([A-Za-z][\w.@-]{0,30})(?::|\Z)", re.ASCII)
 _BOOTSTRAP = re.compile(r"Using (?:\[0\])?([A-Za-z][\w.@-]{0,30}):\S{1,100}<\d{1,9}>", re.ASCII)
@@ -211,6 +215,10 @@ class LogReader:
                 interface = _OUT_OF_BAND.match(oob[:200])
                 if interface:
                     self._tally(process[0], "bootstrap", interface.group(1))
+        elif " speed change detected: " in text:
+            changed = _SPEED.search(text)
+            if changed:
+                self._tally(process[0], SPEED, "{} from {} to {} Mb/s".format(*changed.groups()))
         elif "GPU Direct RDMA Disabled for HCA" in text:
             self._tally(process[0], "gdr_device", "no")
         elif "GPU Direct RDMA Enabled for HCA" in text:

@@ -70,6 +70,16 @@ LINES = [
         "real log of 2.16.5; src/graph/topo.cc, 2.13 to 2.31",
     ),
     (
+        "NET/IB : mlx5_3:1 speed change detected: 400000 -> 200000 Mbps",
+        {"speed": {"mlx5_3:1 from 400000 to 200000 Mb/s": 1}},
+        "src/transport/net_ib/common.cc, 2.30 and 2.31",
+    ),
+    (
+        "NET/IB : mlx5_3:1 speed change detected: 400000 -> N/A Mbps",
+        {"speed": {"mlx5_3:1 from 400000 to N/A Mb/s": 1}},
+        "src/transport/net_ib/common.cc, 2.30 and 2.31",
+    ),
+    (
         "NET/Socket : Using [0]eth0:10.1.2.3<0> [1]eth1:10.1.3.3<0>",
         {"socket": {"eth0": 1, "eth1": 1}},
         "real log of 2.4.6; src/transport/net_socket.cc, 2.4 to 2.31",

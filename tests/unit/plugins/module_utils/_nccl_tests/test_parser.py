@@ -766,6 +766,14 @@ def test_hosts_that_differ_are_a_warning():
     assert document["verdict"] == "pass"
 
 
+def test_a_port_that_got_slower_is_a_warning():
+    line = "g2:4711:4712 [0] NCCL INFO NET/IB : mlx5_3:1 speed change detected: 400000 -> 200000 Mbps\n"
+    document = parse_one(NCCL + logged("g1", "IB") + logged("g2", "IB") + line)
+    (found,) = document["problems"]
+    assert (found["id"], found["severity"], found["host"]) == ("rdma-port-speed", "warning", "g2")
+    assert found["evidence"] == "mlx5_3:1 from 400000 to 200000 Mb/s" and document["verdict"] == "pass"
+
+
 def test_a_number_before_a_host_is_not_its_name():
     host = parse_one(NCCL)["ranks"][0]["host"]
     document = parse_one(NCCL + logged(host, "Socket") + f"0.00{logged(host, 'Socket')}")
