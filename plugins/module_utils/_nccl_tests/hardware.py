@@ -26,7 +26,7 @@ def checked_hardware(value: t.Any) -> Hardware | None:
         and _is_amount(value.get("nvlink_hosts", 1))
         and isinstance(value.get("in_network_reduction", False), bool)
         and isinstance(value.get("typed", []), list)
-        and all(isinstance(name, str) for name in value.get("typed", []))
+        and all(isinstance(name, str) and name in value for name in value.get("typed", []))
     )
     if not sound:
         raise GpufabricError(

@@ -101,7 +101,15 @@ def test_what_is_typed_in_overrides_what_was_found():
 
 @pytest.mark.parametrize(
     "value",
-    [3, {}, {**FOUND, "rails": "8"}, {**FOUND, "rails": True}, {**FOUND, "x": 1}, {**FOUND, "nic_gbps": float("inf")}],
+    [
+        3,
+        {},
+        {**FOUND, "rails": "8"},
+        {**FOUND, "rails": True},
+        {**FOUND, "x": 1},
+        {**FOUND, "nic_gbps": float("inf")},
+        {**FOUND, "typed": ["\x1b"]},
+    ],
 )
 def test_hardware_that_is_none_is_refused(value):
     with pytest.raises(GpufabricError, match="the hardware of an item"):
