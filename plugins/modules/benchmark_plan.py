@@ -112,6 +112,16 @@ cpu_program:
   returned: with O(peers)
   type: str
   sample: /run/gpufabric/default/mpi/files/cpu_perf.py
+hardware:
+  description: What most workers have.
+  returned: with O(peers)
+  type: dict
+  contains:
+    ports: {description: "The active RDMA ports, and the rate of each in Gb/s.", type: dict, sample: {"mlx5_0:1": 400.0}}
+    nvlink_gbytes:
+      description: What the NVLinks of a GPU carry in one direction, in GB/s; V(null) if it is not known.
+      type: float
+      sample: 450.0
 sweep:
   description: What P(gpufabric.nccl.sweep_points#filter) made for each point, empty without a sweep.
   returned: with O(peers)

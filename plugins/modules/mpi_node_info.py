@@ -107,6 +107,13 @@ node:
           type: list
           elements: str
           sample: [NVIDIA H100 80GB HBM3]
+        nvlink_gbytes:
+          description:
+            - What the NVLinks of a GPU carry in one direction, in GB/s, by the active links of most GPUs that C(nvidia-smi nvlink -s) lists.
+            - V(null) if there are none, or nothing is known of them.
+          type: float
+          sample: 450.0
+          version_added: 0.2.0
         unusable:
           description: If RV(node.gpus.count) is 0, the GPUs that are on the PCI bus, by address, vendor and device; no driver offers them.
           type: list
@@ -155,6 +162,15 @@ node:
       type: list
       elements: str
       sample: [mlx5_0, mlx5_1]
+    rdma_ports:
+      description: The ports of the RDMA devices.
+      type: list
+      elements: dict
+      version_added: 0.2.0
+      contains:
+        name: {description: Its device and number, type: str, sample: "mlx5_0:1"}
+        active: {description: Whether it is active, type: bool, sample: true}
+        gbps: {description: Its rate in Gb/s; V(null) if the kernel does not say it., type: float, sample: 400.0}
 problems:
   description:
     - Why a play must not start the run O(run_id) here. Empty without O(claim), or if the run is free.

@@ -180,7 +180,10 @@ options:
                 description: Whether NVLink between hosts is set up.
                 type: bool
       topology:
-        description: The hardware of the machines, for C(ceiling_percent).
+        description:
+          - The hardware of the machines, for C(ceiling_percent).
+          - By default it is what the role P(gpufabric.nccl.nccl_benchmark#role) found on the workers. What is given here takes its place,
+            key by key.
         type: dict
         default: {}
         suboptions:
@@ -188,13 +191,13 @@ options:
             description: Line rate of a NIC, in Gb/s.
             type: float
           rails:
-            description: Number of NICs of a host. The default is V(1).
+            description: Number of NICs of a host. The default is the number that was found, else V(1).
             type: float
           nvlink_gbytes:
             description: Bandwidth of a GPU's NVLink, in GB/s and one direction, such as V(450) for an H100.
             type: float
           nvlink_hosts:
-            description: Number of hosts in one NVLink domain. The default is V(1).
+            description: Number of hosts in one NVLink domain. The default is all hosts if NCCL's log shows that NVLink connects them, else V(1).
             type: int
           in_network_reduction:
             description: Whether switches reduce (SHARP, NVLS). The default is V(false).
@@ -374,6 +377,8 @@ result:
       C(no_numbers), and is an error.
     - C(transport) and C(software) are from the lines with C(NCCL INFO) that the output has if E(NCCL_DEBUG) is V(INFO), and V(null) without
       them. They name the network, whether GPUDirect RDMA is used, the ports of each host, the channels, and the hosts that differ.
+    - C(hardware) is what the role P(gpufabric.nccl.nccl_benchmark#role) found on the workers, with what O(thresholds) typed in; V(null) if
+      nothing is known.
     - C(lost_rows) is the number of rows that could not be put together. C(json_output) is the file to which nccl-tests wrote its JSON.
   returned: when the output could be read
   type: dict

@@ -23,7 +23,7 @@ from groups import one_at_a_time
 
 DOCUMENT_KEYS = {
     *("schema", "tool", "collective", "complete", "config", "ranks", "rows", "summary", "points", "env"),
-    *("host_count", "rank_count", "problems", "verdict", "lost_rows", "json_output", "transport", "software"),
+    *("host_count", "rank_count", "problems", "verdict", "lost_rows", "json_output", "transport", "software", "hardware"),
 }
 START_SSHD = "gpufabric.nccl.key_exchange : Start a private sshd on every worker"
 MESH = "gpufabric.nccl.key_exchange : Give every worker the keys and addresses of all others"
@@ -110,6 +110,7 @@ def test_a_run(nodes, first):
     assert all(row[half]["wrong"] == 0 for row in document["rows"] for half in ("out_of_place", "in_place"))
     assert document["summary"]["checked"] and document["problems"] == []
     assert document["transport"] is document["software"] is None
+    assert document["hardware"] is None or document["hardware"]["nvlink_gbytes"] is None
     files = {"results.json", "results.csv", "report.md", "report.html", "junit.xml", "results.prom", "output.tar.gz"}
     files.add(".gpufabric-report")
     assert {path.name for path in first.report_dir.iterdir()} == files

@@ -150,6 +150,7 @@ def test_what_nccl_talked_over(machines, tmp_path):
         assert (transport["network"], transport["gdr"], transport["nics"]) == ("IB", True, ports)
         assert transport["channels"] == 2 and transport["mixed"]
         assert (document["software"]["nccl"], document["software"]["cuda"]) == ("2.32.3", "13.0")
+        assert document["hardware"]["nvlink_gbytes"] == 450
         found = {problem["id"]: problem["host"] for problem in document["problems"]}
         assert set(found) == {"transport-differs", "transport-missed"} and found["transport-missed"] == "g2"
         assert transport["log"]["files"] == 4 and transport["log"]["bytes"] > 1000

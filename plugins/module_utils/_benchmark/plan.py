@@ -17,6 +17,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     ADDRESS_WITH_PREFIX,
+    BOOLEAN,
     FINITE,
     HOST_NAME,
     INTERFACE,
@@ -24,8 +25,14 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     PATH,
     PLAIN,
     Maybe,
+    Optional,
     check_answer,
     text,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.hardware import (
+    RATE,
+    common_hardware,
+    hardware_of,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import combine_with_checks, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import (
@@ -85,7 +92,8 @@ _NODE = {
     "hostname": HOST_NAME,
     "interfaces": [{"name": INTERFACE, "addresses": [ADDRESS_WITH_PREFIX]}],
     "data": Maybe({"interface": INTERFACE}),
-    "gpus": {"count": NUMBER, "names": [PLAIN], "unusable": [PLAIN]},
+    "gpus": {"count": NUMBER, "names": [PLAIN], "nvlink_gbytes": Optional(Maybe(RATE)), "unusable": [PLAIN]},
+    "rdma_ports": Optional([{"name": PLAIN, "active": BOOLEAN, "gbps": Maybe(RATE)}]),
     "mpi": Maybe({"mpirun": PATH, "prefix": PATH, "implementation": PLAIN, "version": PLAIN}),
     "benchmarks": Maybe(
         {"directory": PATH, "programs": [text(r"[A-Za-z0-9_.+-]{1,255}", "a name of letters, digits and _.+-")]}
@@ -393,7 +401,8 @@ def plan_benchmark(
     nodes: t.Mapping[str, NodeInfo], peers: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
     """What to run: as check_nodes, and ``hosts`` of the hostfile, the ``control`` network, ``mca`` parameters, ``points``, the
-    points of the ``sweep`` that they are, empty where it is none, and where rank 0's host has the ``cpu_program``.
+    points of the ``sweep`` that they are, empty where it is none, the ``hardware`` that most workers have, and where rank 0's host
+    has the ``cpu_program``.
 
     ``peers``: as key_exchange made them, each with its ``name``; one may have ``slots`` that are given. ``settings``: as
     with_sweep makes them. Raises GpufabricError, which names the host at fault.
@@ -435,6 +444,7 @@ def plan_benchmark(
         # Ranks that wait would keep the others off the CPUs where nodes share these.
         "mca": {"mpi_yield_when_idle": "1"} if backend == "cpu" else {},
         "cpu_program": cpu_program,
+        "hardware": common_hardware(nodes),
         "points": [_swept_point(point, commands, base) for point in sweep]
         or [_point(name, commands, base) for name in settings["collectives"]],
         "sweep": list(sweep),
@@ -487,6 +497,7 @@ def complete_results(
             problems.insert(0, _launch_problem(outcome, run.get("msg", "")))
         elif not printed and not explained:
             problems.append(_unread_problem(outcome))
+        document["hardware"] = hardware_of(plan.get("hardware"), document.get("transport"))
         document["collective"] = swept["collective"] if swept else point["name"]
         document["points"] = {
             "argv": list(point["argv"]),
@@ -554,6 +565,7 @@ def _empty_document() -> ResultDocument:
         "rank_count": 0,
         "transport": None,
         "software": None,
+        "hardware": None,
         "problems": [],
         "verdict": "incomplete",
     }

@@ -98,10 +98,14 @@ ENTRIES = (
     entry(
         "nccl-algorithm-missing",
         "NCCL has no algorithm and protocol for the collective that its settings allow[: {function}].",
-        "Correct or unset NCCL_ALGO and NCCL_PROTO.",
+        "Correct or unset NCCL_ALGO, NCCL_PROTO and NCCL_SYM_KERNEL_ID.",
         signature("No algorithm/protocol available", r"No algorithm/protocol available for function (?P<function>\w+)"),
+        signature(
+            "No algorithm/protocol nor",
+            r"No algorithm/protocol nor symKernelId available for function (?P<function>\w+)",
+        ),
         signature("no algorithm/protocol available"),
-        source="NCCL, src/enqueue.cc",
+        source="NCCL, src/enqueue.cc; since 2.31 src/tuning/tuning.cc",
         shared=True,
     ),
     entry(
@@ -126,6 +130,11 @@ ENTRIES = (
         signature("is too small", r"(?P<setting>NCCL_\w+=\d+)' is too small"),
         signature("Only matched", r"TOPO/NET ?: (?P<setting>Only matched \d+ devices, \d+ requested from \S+)"),
         signature("which has too many devices", r"Specified fused (?P<setting>NIC \S+) which has too many devices"),
+        signature("expected 0, 1, or 2", r"Invalid (?P<setting>NCCL_\w+=\S+); expected 0, 1, or 2"),
+        signature(
+            "but NCCL internal DMA-BUF",
+            r"(?P<setting>NCCL_GDRCOPY_USE_INTERNAL_DMABUF=1) but NCCL internal DMA-BUF mmap",
+        ),
         signature("has been set to", r"(?P<setting>NCCL_NVLS_ENABLE) has been set to .* not compatible with"),
         source="NCCL, src/init.cc, src/graph, src/transport",
         severity="warning",
@@ -732,6 +741,15 @@ ENTRIES = (
         "Compare the RDMA ports, the drivers and the NCCL_* variables of these hosts with those of the others: all are as slow"
         " as the slowest.",
         severity="warning",
+        found_by=_LOG,
+    ),
+    entry(
+        "rdma-port-speed",
+        "RDMA ports of the host changed their speed while the program ran[: {changes}].",
+        "Check the cable, the transceiver and the switch port, and the kernel's log (dmesg) for the time of the run. Measure again when the"
+        " port has its full speed: /sys/class/infiniband/DEVICE/ports/PORT/rate.",
+        severity="warning",
+        source="NCCL, src/transport/net_ib/common.cc, since 2.30",
         found_by=_LOG,
     ),
     entry(

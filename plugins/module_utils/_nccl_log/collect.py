@@ -24,6 +24,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.reader im
     read_log,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.shapes import FleetFacts
+from ansible_collections.gpufabric.nccl.plugins.module_utils._rdma import read_ports
 
 #: Before the answer: a login may print more.
 MARK = "GPUFABRIC-NCCL-LOG "
@@ -74,17 +75,7 @@ def collect(directory: str, root: str = "/") -> Answer:
 
 def active_ports(root: str = "/") -> list[str]:
     """The ports of RDMA devices that are active, as NCCL names them: ``mlx5_0:1``."""
-    found = []
-    for path in sorted(glob.glob(os.path.join(glob.escape(root), "sys/class/infiniband/*/ports/*/state"))):
-        try:
-            with open(path, encoding="ascii", errors="replace") as file:
-                active = "ACTIVE" in file.read(100)
-        except OSError:
-            continue
-        if active:
-            parts = path.split(os.sep)
-            found.append(f"{parts[-4]}:{parts[-2]}")
-    return [port for port in found if _is_word(port)][:MOST_VALUES]
+    return [port["name"] for port in read_ports(root) if port["active"] and _is_word(port["name"])][:MOST_VALUES]
 
 
 def parse_answer(text: str) -> Answer | None:

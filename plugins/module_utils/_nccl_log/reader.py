@@ -28,6 +28,8 @@ LONGEST = 1 << 15
 MOST_HOSTS = 1 << 14
 MOST_PROCESSES = 1 << 12
 MOST_VALUES = 1 << 8
+#: The fact that a port changed its speed while the program ran; NCCL says so without a warning.
+SPEED = "speed"
 #: The host of facts that stand in lines without one.
 NO_HOST = ""
 
@@ -39,11 +41,12 @@ LONGEST_COMPLAINT = 500
 _MARK = "] NCCL INFO "
 _VIA = " via "
 _PER_PEER = " per peer"
-# The same in a block of bytes: what stands before the lines of a process; the ends of connections; and the messages that are none, nor
-# the lists of rings and trees, which are most of the rest.
+# The same in a block of bytes: what stands before the lines of a process; the ends of connections; and the messages that _LINES reads.
 _FIRST = re.compile(rb"(([A-Za-z0-9_][A-Za-z0-9_.-]{0,252}):(\d{1,10}):)\d{1,10} \[\d{1,4}\] NCCL ")
 _CONNECTIONS = re.compile(rb" via (.*)")
-_OTHERS = re.compile(rb"\] NCCL INFO (?!C[ho]|Ring|Tree)(.*)")
+_OTHERS = re.compile(
+    rb"\] NCCL INFO ((?:Using |NET/IB :|NET/So|NET/OF|Bootst|NVLS m|MNNVL |comm 0|[NR]CCL v|cudaDr|\d{1,5} coll ).*)"
+)
 # "[1,3]<stdout>:gpu-1:4711:4712 [0", also after labels and time stamps: only its end is certain.
 _PROCESS = re.compile(r"([A-Za-z0-9_][\w.-]{0,252}):(\d{1,10}):\d{1,10} \[\d{1,4}\Z", re.ASCII)
 _NAME = r"[A-Za-z][\w .+-]{0,62}?"
@@ -56,6 +59,8 @@ _TARGET = re.compile(
 _PORT = re.compile(r"([A-Za-z][\w.-]{0,62}):(\d{1,3})(?::\d{0,5}){0,2}/(IB|RoCE)(?![\w.-])", re.ASCII)
 _LISTED = re.compile(r" \[(\d{1,5})\](?:=\{([^{}]{0,2000})\}|([^\s={}]{1,120}))")
 _VIRTUAL = re.compile(r"Made virtual device \[(\d{1,5})\] name=([\w.+:-]{1,250}) ", re.ASCII)
+# The new speed may be unknown: "N/A".
+_SPEED = re.compile(rf"({_NAME}:\d{{1,3}}) speed change detected: (\d{{1,9}}) -> (\d{{1,9}}|N/A) Mbps", re.ASCII)
 _INTERFACE = re.compile(r"\[(\d{1,5})\]([A-Za-z][\w.@-]{0,30}):", re.ASCII)
 _OUT_OF_BAND = re.compile(r"\s*([A-Za-z][\w.@-]{0,30})(?::|\Z)", re.ASCII)
 _BOOTSTRAP = re.compile(r"Using (?:\[0\])?([A-Za-z][\w.@-]{0,30}):\S{1,100}<\d{1,9}>", re.ASCII)
@@ -128,8 +133,7 @@ class LogReader:
             return
         process = (match.group(2).decode("ascii"), match.group(3).decode("ascii"))
         for message in _OTHERS.findall(block):
-            if message[:6] in _BYTES or message.endswith(_PER_PEER.encode()):
-                self._message(process, message[:LONGEST].decode("latin-1"))
+            self._message(process, message[:LONGEST].decode("latin-1"))
         for target, count in collections.Counter(_CONNECTIONS.findall(block)).items():
             self._connection(process, target.decode("latin-1"), count)
 
@@ -211,6 +215,10 @@ class LogReader:
                 interface = _OUT_OF_BAND.match(oob[:200])
                 if interface:
                     self._tally(process[0], "bootstrap", interface.group(1))
+        elif " speed change detected: " in text:
+            changed = _SPEED.search(text)
+            if changed:
+                self._tally(process[0], SPEED, "{} from {} to {} Mb/s".format(*changed.groups()))
         elif "GPU Direct RDMA Disabled for HCA" in text:
             self._tally(process[0], "gdr_device", "no")
         elif "GPU Direct RDMA Enabled for HCA" in text:
@@ -298,7 +306,6 @@ _LINES: dict[str, t.Callable[[LogReader, tuple[str, str], str], None]] = {
     "RCCL v": LogReader._version,
     "cudaDr": LogReader._driver,
 }
-_BYTES = frozenset(key.encode() for key in _LINES)
 
 
 class Log(t.NamedTuple):

@@ -164,6 +164,7 @@ class Test:
             "rank_count": len(self.ranks),
             "transport": None,
             "software": None,
+            "hardware": None,
             "problems": [],
             "verdict": "",
         }

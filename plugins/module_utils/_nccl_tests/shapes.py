@@ -86,6 +86,27 @@ class Summary(t.TypedDict):
     out_of_bounds: int | None
 
 
+class _Typed(t.TypedDict, total=False):
+    #: Typed in, as of thresholds.topology.
+    nvlink_hosts: int
+    in_network_reduction: bool
+    #: The names of all that was typed in.
+    typed: list[str]
+
+
+class Hardware(_Typed):
+    """What most hosts have. None: not known. ``rails``: the NICs that NCCL uses, as far as its log names them."""
+
+    nic_gbps: float | None
+    rails: float | None
+    #: All active ports of RDMA devices.
+    ports: int | None
+    nvlink_gbytes: float | None
+
+
+UNKNOWN_HARDWARE: Hardware = {"nic_gbps": None, "rails": None, "ports": None, "nvlink_gbytes": None}
+
+
 class _Judged(t.TypedDict, total=False):
     #: Only if rules, a baseline or assertions were given.
     verdicts: list[dict[str, t.Any]]
@@ -111,5 +132,7 @@ class ResultDocument(_Judged):
     #: None without a log of NCCL.
     transport: Transport | None
     software: Software | None
+    #: None if nobody looked.
+    hardware: Hardware | None
     problems: list[ProblemDict]
     verdict: str

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import collections
 import glob
 import importlib.metadata
 import ipaddress
@@ -36,6 +37,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import
     NodeInfo,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
+from ansible_collections.gpufabric.nccl.plugins.module_utils._rdma import read_ports
 
 #: Where vendors put Open MPI: AWS, HPC-X, NVIDIA's images, MLNX_OFED, RHEL.
 MPI_PREFIXES = (
@@ -65,6 +67,10 @@ GPU_CLASSES = {
     "0x10de": ("0x03", "0x12"),
     "0x1002": ("0x0302", "0x0380", "0x1200"),
 }
+
+
+#: What one NVLink of each generation carries in one direction, in GB/s.
+_NVLINK_RATES = (20.0, 25.0, 50.0, 100.0)
 
 
 def parse_mpirun_version(text: str) -> tuple[str, str]:
@@ -157,6 +163,7 @@ def read_node(
         "shm_bytes": _size_of("/dev/shm"),
         "memlock_bytes": _limit(resource.RLIMIT_MEMLOCK),
         "rdma_devices": sorted(os.path.basename(path) for path in glob.glob("/sys/class/infiniband/*")),
+        "rdma_ports": read_ports(),
     }
 
 
@@ -243,16 +250,49 @@ def read_gpus(kfd: str = "/sys/class/kfd/kfd/topology/nodes", pci: str = "/sys/b
         names = parse_gpu_names(result.stdout) if result is not None and result.returncode == 0 else []
         count = len(names) or len(glob.glob("/proc/driver/nvidia/gpus/*"))
         if count:
-            return {"vendor": "nvidia", "count": count, "names": sorted(set(names)), "unusable": []}
+            return {
+                "vendor": "nvidia",
+                "count": count,
+                "names": sorted(set(names)),
+                "nvlink_gbytes": _read_nvlink(program),
+                "unusable": [],
+            }
     found = [amd_gpu_name(_text_of(path)) for path in glob.glob(f"{glob.escape(kfd)}/*/properties")]
     amd = [name for name in found if name is not None]
     return {
         "vendor": "amd" if amd else "none",
         "count": len(amd),
         "names": sorted({name for name in amd if name}),
+        "nvlink_gbytes": None,
         # A pod has those that it asked for, and sees the others of its node.
         "unusable": [] if amd or "KUBERNETES_SERVICE_HOST" in os.environ else find_pci_gpus(pci),
     }
+
+
+def parse_nvlink(text: str) -> float | None:
+    """What the NVLinks of most GPUs carry in one direction, in GB/s, from ``nvidia-smi nvlink -s``; None if there are none.
+
+    nvidia-smi tells the rate of the signal, of which a GPU has 1/17 or 1/33 less for data: 26.562 GB/s are 25.
+    """
+    sums: list[float] = []
+    for line in text.splitlines():
+        if re.match(r"GPU \d", line):
+            sums.append(0.0)
+            continue
+        link = re.match(r"\s*Link \d{1,3}: (\d{1,4}(?:\.\d{1,6})?) GB/s\s*\Z", line, re.ASCII)
+        if link and sums:
+            speed = float(link.group(1))
+            sums[-1] += next((rate for rate in _NVLINK_RATES if rate <= speed < rate * 1.07), speed)
+    most = collections.Counter(round(total, 3) for total in sums if total).most_common(1)
+    return most[0][0] if most else None
+
+
+def _read_nvlink(program: str | None) -> float | None:
+    try:
+        done = run([program, "nvlink", "-s"]) if program else None
+    except NodeError:
+        return None
+    return parse_nvlink(done.stdout) if done is not None and done.returncode == 0 else None
 
 
 def find_pci_gpus(pci: str) -> list[str]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._rdma import Port
+
 
 class Interface(t.TypedDict):
     """One network interface. ``addresses``: in CIDR notation."""
@@ -28,11 +30,15 @@ class Network(t.TypedDict):
 
 
 class Gpus(t.TypedDict):
-    """``vendor``: ``none`` if there is none. ``unusable``: of a node without GPUs, those that are on its PCI bus nevertheless."""
+    """``vendor``: ``none`` if there is none. ``nvlink_gbytes``: of a GPU, in one direction; None if unknown.
+
+    ``unusable``: of a node without GPUs, those that are on its PCI bus nevertheless.
+    """
 
     vendor: str | None
     count: int
     names: list[str]
+    nvlink_gbytes: float | None
     unusable: list[str]
 
 
@@ -76,3 +82,4 @@ class NodeInfo(t.TypedDict):
     shm_bytes: int | None
     memlock_bytes: int | None
     rdma_devices: list[str]
+    rdma_ports: list[Port]

@@ -12,8 +12,6 @@ They are far apart, since they are of different definitions (an average over siz
 
 from __future__ import annotations
 
-import math
-import re
 import typing as t
 
 _M, _G = 1 << 20, 1 << 30
@@ -62,6 +60,10 @@ _COREWEAVE_IN_PLACE = _COREWEAVE._replace(definition="in-place bus bandwidth of 
 _ISSUE_1222 = Source(
     "NVIDIA/nccl, issue 1222, 2024-03-13 (NCCL 2.19.3)", MEASURED, "out-of-place bus bandwidth of that size"
 )
+_AICR_1413 = Source(
+    "NVIDIA/aicr, issue 1413, 2026-06-23 (NCCL 2.29)", MEASURED, "peak bus bandwidth of 1 KB to 8 GB messages, at 8 GB"
+)
+_AICR_1850 = Source("NVIDIA/aicr, pull request 1850, 2026-07-22", MEASURED, "bus bandwidth of that size")
 _ISSUE_212 = Source(
     "NVIDIA/nccl-tests, issue 212, 2024-05-06",
     MEASURED,
@@ -73,13 +75,13 @@ _OCI_PAIRS = Source(
     "in-place bus bandwidth of the first row, which is of 1 GB",
     "in_place.busbw",
 )
-_OCI_MNNVL = Source(
+_OCI_AVERAGE = Source(
     "oracle-quickstart/oci-hpc, playbooks/roles/healthchecks/files/multi_node_active_healthcheck.py, 2026-05-19",
     THRESHOLD,
     "printed average of 1 to 16 GB messages",
     "avg_busbw",
 )
-_OCI_HOST = _OCI_MNNVL._replace(
+_OCI_HOST = _OCI_AVERAGE._replace(
     where="oracle-quickstart/oci-hpc, playbooks/roles/healthchecks/files/active_healthcheck.py, 2026-05-19"
 )
 _AZURE = Source(
@@ -88,6 +90,12 @@ _AZURE = Source(
     "printed average of that size alone",
     "avg_busbw",
 )
+_AKS = Source(
+    "Azure/aks-rdma-infiniband, tests/expected-output.md, commit 065a099d",
+    MEASURED,
+    "out-of-place bus bandwidth of that size",
+)
+_AKS_FLOOR = Source(_AKS.where, THRESHOLD, "in-place bus bandwidth of the last row, which is of 8 GB", "in_place.busbw")
 _GOOGLE = Source(
     "GoogleCloudPlatform/cluster-health-scanner, helm values, 2025-10-31",
     THRESHOLD,
@@ -111,6 +119,9 @@ _P5 = ("AWS p5.48xlarge, 2 x 8 H100, EFA", "H100", 2, 8)
 _ONE_RACK = ("CoreWeave GB200, 18 x 4 GPUs (1 rack)", "GB200", 18, 4)
 _TWO_RACKS = ("CoreWeave GB200, 36 x 4 GPUs (2 racks)", "GB200", 36, 4)
 _TWENTY_RACKS = ("CoreWeave GB200, 360 x 4 GPUs (20 racks)", "GB200", 360, 4)
+_AKS_PAIR = ("Azure AKS A100, 2 x 8 GPUs, InfiniBand of 200 Gb/s a NIC", "A100", 2, 8)
+_OCI_B300_PAIR = ("OCI B300, 2 x 8 GPUs", "B300", 2, 8)
+_OCI_MI355X_PAIR = ("OCI MI355X, 2 x 8 GPUs", "MI355X", 2, 8)
 _CVS_PAIR = ("AMD Instinct, 2 x 8 GPUs", "MI3", 2, 8)
 
 # The rows in which the interconnect differs from what the page says are left out: Google Cloud's GB200 has the same number with
@@ -141,6 +152,7 @@ REFERENCES: tuple[Reference, ...] = (
     Reference("nvcre-gcp-gb200", _NVCRE, *_GCP_GB200, "all_reduce", 838.07, 16 * _G, 16 * _G),
     Reference("nvcre-gcp-gb200", _NVCRE, *_GCP_GB200, "all_gather", 680.18, 16 * _G, 16 * _G),
     Reference("nvcre-gcp-gb200", _NVCRE, *_GCP_GB200, "alltoall", 683.82, 16 * _G, 16 * _G),
+    Reference("aws-p5", _AWS, *_P5, "all_reduce", 209.19, 64 * _M, 64 * _M),
     Reference("aws-p5", _AWS, *_P5, "all_reduce", 289.16, 128 * _M, 128 * _M),
     Reference("aws-p5", _AWS, *_P5, "all_reduce", 436.95, _G, _G),
     Reference("aws-p5", _AWS, *_P5, "all_reduce", 479.28, 8 * _G, 8 * _G),
@@ -163,6 +175,14 @@ REFERENCES: tuple[Reference, ...] = (
         *("oci-h100-nodes", _ISSUE_1222, "OCI H100, 4 x 8 GPUs", "H100", 4, 8),
         *("all_reduce", 391.10, 16 * _G, 16 * _G),
     ),
+    Reference(
+        *("aicr-gb300-roce", _AICR_1413, "AWS p6e-gb300r, 2 x 4 GB300, RoCE without multi-node NVLink", "GB300", 2, 4),
+        *("all_reduce", 387.0, 8 * _G, 8 * _G),
+    ),
+    Reference(
+        *("aicr-vr200", _AICR_1850, "VR200 NVL72, 2 x 4 GPUs, multi-node NVLink", "VR200", 2, 4),
+        *("all_reduce", 744.31, 16 * _G, 16 * _G),
+    ),
     Reference("hgx-h100", _ISSUE_212, "HGX H100, one host of 8 GPUs", "H100", 1, 8, "all_reduce", 480.0, _G, 16 * _G),
     Reference("hgx-h100", _ISSUE_212, "HGX H100, one host of 8 GPUs", "H100", 1, 8, "all_gather", 370.0, _G, 16 * _G),
     Reference(
@@ -172,11 +192,13 @@ REFERENCES: tuple[Reference, ...] = (
     Reference("oci-h100", _OCI_PAIRS, "OCI H100, 2 x 8 GPUs", "H100", 2, 8, "all_reduce", 440.0, _G, _G),
     Reference("oci-h200", _OCI_PAIRS, "OCI H200, 2 x 8 GPUs", "H200", 2, 8, "all_reduce", 440.0, _G, _G),
     Reference("oci-b200", _OCI_PAIRS, "OCI B200, 2 x 8 GPUs", "B200", 2, 8, "all_reduce", 440.0, _G, _G),
-    Reference("oci-b300", _OCI_PAIRS, "OCI B300, 2 x 8 GPUs", "B300", 2, 8, "all_reduce", 750.0, _G, _G),
+    Reference("oci-b300", _OCI_PAIRS, *_OCI_B300_PAIR, "all_reduce", 750.0, _G, _G),
     Reference("oci-mi300x", _OCI_PAIRS, "OCI MI300X, 2 x 8 GPUs", "MI300X", 2, 8, "all_reduce", 350.0, _G, _G),
-    Reference("oci-mi355x", _OCI_PAIRS, "OCI MI355X, 2 x 8 GPUs", "MI355X", 2, 8, "all_reduce", 400.0, _G, _G),
-    Reference("oci-gb200", _OCI_MNNVL, "OCI GB200 v3, 2 x 4 GPUs", "GB200", 2, 4, "all_reduce", 300.0, _G, 16 * _G),
-    Reference("oci-gb300", _OCI_MNNVL, "OCI GB300, 2 x 4 GPUs", "GB300", 2, 4, "all_reduce", 440.0, _G, 16 * _G),
+    Reference("oci-mi355x", _OCI_PAIRS, *_OCI_MI355X_PAIR, "all_reduce", 400.0, _G, _G),
+    Reference("oci-gb200", _OCI_AVERAGE, "OCI GB200 v3, 2 x 4 GPUs", "GB200", 2, 4, "all_reduce", 300.0, _G, 16 * _G),
+    Reference("oci-gb300", _OCI_AVERAGE, "OCI GB300, 2 x 4 GPUs", "GB300", 2, 4, "all_reduce", 440.0, _G, 16 * _G),
+    Reference("oci-b300-average", _OCI_AVERAGE, *_OCI_B300_PAIR, "all_reduce", 700.0, _G, 16 * _G),
+    Reference("oci-mi355x-average", _OCI_AVERAGE, *_OCI_MI355X_PAIR, "all_reduce", 350.0, _G, 16 * _G),
     Reference("oci-a100", _OCI_HOST, "OCI A100, one host", "A100", 1, 8, "all_reduce", 185.0, _G, 16 * _G),
     Reference("oci-h100", _OCI_HOST, "OCI H100, one host", "H100", 1, 8, "all_reduce", 440.0, _G, 16 * _G),
     Reference("oci-h200", _OCI_HOST, "OCI H200, one host", "H200", 1, 8, "all_reduce", 440.0, _G, 16 * _G),
@@ -201,6 +223,9 @@ REFERENCES: tuple[Reference, ...] = (
     Reference(
         "azure-nc80-h100-v5", _AZURE, "Azure NC80adis H100 v5", "H100", 1, 2, "all_reduce", 208.0, 16 * _G, 16 * _G
     ),
+    Reference("aks-a100", _AKS, *_AKS_PAIR, "all_reduce", 184.32, 2 * _G, 2 * _G),
+    Reference("aks-a100", _AKS, *_AKS_PAIR, "all_reduce", 187.22, 8 * _G, 8 * _G),
+    Reference("aks-a100-floor", _AKS_FLOOR, *_AKS_PAIR, "all_reduce", 180.0, 8 * _G, 8 * _G),
     Reference(
         "google-a3", _GOOGLE, "Google Cloud a3, pairs of nodes", "H100", 2, 8, "all_gather", 60.0, 2 * _G, 8 * _G
     ),
@@ -256,41 +281,15 @@ REFERENCES: tuple[Reference, ...] = (
     Reference("cvs-example", _CVS, *_CVS_PAIR, "reduce", 300.0, 8 * _G, 8 * _G),
     Reference("cvs-example", _CVS, *_CVS_PAIR, "reduce", 310.0, 16 * _G, 16 * _G),
 )
-#: A value of a size so many times as large, or as small, tells nothing.
-_FAR = 4
+#: What the NICs of a host do together, in Gb/s, of the machines that say so; their vendors' pages have it.
+HOST_GBPS: dict[str, float] = {
+    "nvcre-aws-h100": 3200,
+    "nvcre-aws-gb200-efa": 1600,
+    "nvcre-gcp-h100": 1600,
+    "aws-p5": 3200,
+    "aws-p4de": 400,
+    "coreweave-h100": 3200,
+    "aks-a100": 1600,
+    "oci-h100-nodes": 3200,
+}
 REFERENCE_NAMES: tuple[str, ...] = tuple(dict.fromkeys(reference.name for reference in REFERENCES))
-
-
-def is_gpu(part: str, names: t.Sequence[str | None]) -> bool:
-    """Whether a part of a name stands in those of all devices; B200 is not what GB200 has."""
-    pattern = re.compile(rf"(?<![a-z0-9]){re.escape(part)}", re.IGNORECASE)
-    return bool(names) and all(pattern.search(name or "") for name in names)
-
-
-def published(
-    collective: str | None, names: t.Sequence[str | None], hosts: int, size: int, most: int = 3
-) -> list[Reference]:
-    """What was measured on such machines: with the same GPU, as many on a host, on one host or on several as here, at about that size.
-
-    ``names``: of the device of each rank; ``size``: that of the value to compare, in bytes. One value of a name; first those of
-    about as many hosts, and of each name that of the nearest size.
-    """
-    found: dict[str, Reference] = {}
-    for reference in REFERENCES:
-        if (
-            reference.source.kind == MEASURED
-            and reference.collective == collective
-            and hosts > 0
-            and reference.gpus_per_host * hosts == len(names)
-            and (reference.hosts == 1) == (hosts == 1)
-            and reference.min_bytes <= _FAR * size
-            and size <= _FAR * reference.max_bytes
-            and is_gpu(reference.gpu, names)
-        ):
-            best = found.setdefault(reference.name, reference)
-            found[reference.name] = min(best, reference, key=lambda one: _distance(one, hosts, size))
-    return sorted(found.values(), key=lambda one: _distance(one, hosts, size))[:most]
-
-
-def _distance(reference: Reference, hosts: int, size: int) -> tuple[float, float]:
-    return abs(math.log(reference.hosts / hosts)), abs(math.log(reference.max_bytes / max(size, 1)))

@@ -19,13 +19,15 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary i
     checked_transport,
     describe_transport,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.hardware import checked_hardware
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     PLACEMENTS,
     RESULT_SCHEMA,
     overall_verdict,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import Rank, ResultDocument
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import published
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import share_of_ceiling
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.published import published
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean_values, markdown_plain
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
@@ -66,6 +68,7 @@ def check_documents(documents: t.Any) -> list[ResultDocument]:
             # Documents of earlier releases have neither.
             "transport": checked_transport(clean_values(document.get("transport"))),
             "software": clean_values(document.get("software")),
+            "hardware": checked_hardware(document.get("hardware")),
             "problems": entries_from(document["problems"]),
         }
         for document in documents
@@ -143,7 +146,8 @@ def _terminal_lines(document: ResultDocument, named_only: t.Container[str]) -> t
     if document["rows"]:
         yield from ["", *_aligned_rows(document["rows"], varying), ""]
     yield summary_text(document)
-    yield from published_lines(document)
+    for line in expected_lines(document):
+        yield from textwrap.wrap(line, _WIDTH, subsequent_indent="  ")
     if _is_cpu(document):
         yield CPU_NOTE
     yield from _entry_lines(document, named_only)
@@ -237,18 +241,25 @@ def summary_text(document: ResultDocument) -> str:
     return f"busbw: peak {peak}, average {average}; {wrong}"
 
 
-def published_lines(document: ResultDocument) -> list[str]:
-    """What others measured on such machines, a line each: no limit, but what a reader would look up.
+def expected_lines(document: ResultDocument) -> list[str]:
+    """How much of what the hardware allows was reached, and what others measured on such machines, a line each: no limits.
 
-    Each ends with its name in REFERENCES, by which docs/verdicts.md has the source and the definition.
+    Each published value ends with its name in REFERENCES, by which docs/verdicts.md has the source and the definition.
     """
-    summary = document["summary"]
-    if _is_cpu(document) or summary["peak_size"] is None:
+    summary, hardware = document["summary"], document.get("hardware")
+    peak = summary["peak_busbw"]
+    if _is_cpu(document) or summary["peak_size"] is None or not peak:
         return []
+    ceiling = share_of_ceiling(document)
     names = [rank["name"] for rank in document["ranks"]]
-    return [
-        f"published: {reference.value:.2f} GB/s at {format_size(reference.max_bytes)}, {reference.system} ({reference.name})"
-        for reference in published(document["collective"], names, document["host_count"] or 0, summary["peak_size"])
+    host_gbps = (hardware["nic_gbps"] or 0) * (hardware["rails"] or 0) if hardware else 0
+    found = published(
+        document["collective"], names, document["host_count"] or 0, summary["peak_size"], host_gbps=host_gbps
+    )
+    return [f"ceiling: {ceiling}"] * bool(ceiling) + [
+        f"published: {reference.value:.2f} GB/s at {format_size(reference.max_bytes)}, {reference.system} ({reference.name});"
+        f" this is {100 * peak / reference.value:.0f} % of it"
+        for reference in found
     ]
 
 
@@ -359,9 +370,9 @@ def _markdown_test(index: int, document: ResultDocument) -> t.Iterator[str]:
     described += f". Transport: {transport}" if transport else ""
     yield f"{markdown_plain(described)}. Verdict: **{document['verdict']}**."
     yield f"{summary_text(document)}." + (f" {CPU_NOTE}" if _is_cpu(document) else "")
-    published_values = published_lines(document)
-    if published_values:
-        yield "\n".join(f"- {line}" for line in published_values)
+    expected = expected_lines(document)
+    if expected:
+        yield "\n".join(f"- {line}" for line in expected)
     if document["rows"]:
         header = ["size", *varying]
         for name in PLACEMENTS.values():

@@ -27,9 +27,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary i
     describe_transport,
     host_values,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import bus_factor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS, add_problems
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import (
+    UNKNOWN_HARDWARE,
+    Hardware,
+    ResultDocument,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import (
     FLOOR_PERCENT,
     LEAST_RUNS,
@@ -38,11 +41,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline i
     key_of,
     runs_text,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import Topology, ceiling
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.published import is_gpu
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import (
     MEASURED,
     REFERENCE_NAMES,
     REFERENCES,
-    is_gpu,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size, parse_size
@@ -149,18 +153,6 @@ class Rule:
 
 
 @dataclasses.dataclass(frozen=True)
-class Topology:
-    """What the machines are made of, as far as it was told."""
-
-    nic_gbps: float | None = None
-    rails: float = 1.0
-    nvlink_gbytes: float | None = None
-    nvlink_hosts: int = 1
-    in_network_reduction: bool = False
-    network: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
 class _Assertion:
     name: str
     that: str
@@ -257,12 +249,29 @@ class Judge:
         entries += [_assert(document, assertion) for assertion in self._assertions]
         # Of a document that was judged before, what was missed then is no problem of these rules.
         before = [problem.as_dict() for problem in _problems(document.get("verdicts", ()))]
-        document = {**document, "problems": [entry for entry in document["problems"] if entry not in before]}
+        document = {
+            **document,
+            "hardware": self._hardware(document),
+            "problems": [entry for entry in document["problems"] if entry not in before],
+        }
         result = add_problems(document, _problems(entries))
         result["verdicts"] = entries
         if result["verdict"] == "pass" and all(entry["passed"] is None for entry in entries[1:]):
             result["verdict"] = "unchecked"
         return result
+
+    def _hardware(self, document: ResultDocument) -> Hardware | None:
+        """The hardware of a document, with what was typed in in place of what was found."""
+        typed = {
+            name: value
+            for name, value in dataclasses.asdict(self._topology).items()
+            if name != "network" and value is not None
+        }
+        found = document.get("hardware")
+        if not typed:
+            return found
+        hardware: dict[str, t.Any] = {**(found or UNKNOWN_HARDWARE), **typed}
+        return t.cast(Hardware, {**hardware, "typed": sorted(typed)})
 
     def _apply(self, rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
         if rule.kind == "transport":
@@ -318,7 +327,10 @@ class Judge:
             return rule.limit, rule.source or "the rule"
         if rule.kind == "ceiling_percent":
             algorithm, bus, source = ceiling(
-                self._topology, document["collective"], document["rank_count"], document["host_count"]
+                self._topology.completed(document),
+                document["collective"],
+                document["rank_count"],
+                document["host_count"],
             )
             full = algorithm if rule.metric.endswith("algbw") else bus
             if full is None:
@@ -348,63 +360,6 @@ class Judge:
             "tolerance" if noise is None or tolerance == least else "noise"
         )
         return (median * factor if rule.is_time else median / factor), source
-
-
-def ceiling(
-    topology: Topology, collective: str | None, ranks: int, hosts: int
-) -> tuple[float | None, float | None, str]:
-    """The most algorithm and bus bandwidth that the hardware allows, in GB/s, and how that comes; or None and why not.
-
-    Between hosts the network is what limits: a host with B = NIC Gb/s x rails / 8 has to send so many bytes for each byte of
-    the message size, n being all ranks, m the hosts and g = n / m the ranks of one:
-
-    - all_reduce by rings 2 (n - 1) / n, reduced in the network 1; all_gather and reduce_scatter (n - 1) / n; broadcast and
-      reduce 1; alltoall g (m - 1) / m; gather and scatter (m - 1) / m, of the root's host; sendrecv 1 by a single rail.
-
-    Inside a host, or a domain of hosts with NVLink, each GPU with V GB/s of NVLink in each direction sends (n - 1) / n or 1 as
-    above for all but alltoall, (n - 1) / n; all_reduce that is reduced in the switches takes (n + 1) / n.
-
-    Bus bandwidth is algorithm bandwidth times bus_factor. Trees, and reduction in NVLink's switches, need less of the network
-    where hosts are few: of two hosts, all_reduce has been measured at 1.2 times the ceiling of rings.
-    """
-    if ranks < 2 or hosts < 1:
-        return None, None, "there is no ceiling for a test of fewer than two ranks"
-    factor = bus_factor(collective, ranks)
-    if factor is None or collective not in ("all_reduce", *_SENT):
-        return None, None, f"there is no ceiling for {collective or 'an unnamed collective'}"
-    if hosts <= topology.nvlink_hosts:
-        if topology.nvlink_gbytes is None:
-            return None, None, "thresholds.topology.nvlink_gbytes is not given"
-        full, words = topology.nvlink_gbytes, f"{topology.nvlink_gbytes:g} GB/s of NVLink a GPU"
-        sent = factor
-        if collective == "all_reduce" and topology.in_network_reduction:
-            sent, words = (ranks + 1) / ranks, f"{words}, reduced in its switches"
-    else:
-        if topology.nic_gbps is None:
-            return None, None, "thresholds.topology.nic_gbps is not given"
-        rails = 1.0 if collective == "sendrecv" else topology.rails
-        full = topology.nic_gbps * rails / 8
-        words = f"{topology.nic_gbps:g} Gb/s x {rails:g} {'rail' if rails == 1 else 'rails'}"
-        if collective == "all_reduce":
-            sent = 1.0 if topology.in_network_reduction else factor
-            words += ", reduced in the network" if topology.in_network_reduction else ""
-        else:
-            sent = _SENT[collective](ranks, hosts)
-    words += f", {collective} over {ranks} ranks on {hosts} {'host' if hosts == 1 else 'hosts'}"
-    return full / sent, full / sent * factor, words
-
-
-#: What a host sends for each byte of the message size, of all ranks and hosts.
-_SENT: dict[str, t.Callable[[int, int], float]] = {
-    "all_gather": lambda ranks, hosts: (ranks - 1) / ranks,
-    "reduce_scatter": lambda ranks, hosts: (ranks - 1) / ranks,
-    "broadcast": lambda ranks, hosts: 1.0,
-    "reduce": lambda ranks, hosts: 1.0,
-    "sendrecv": lambda ranks, hosts: 1.0,
-    "alltoall": lambda ranks, hosts: ranks / hosts * (hosts - 1) / hosts,
-    "gather": lambda ranks, hosts: (hosts - 1) / hosts,
-    "scatter": lambda ranks, hosts: (hosts - 1) / hosts,
-}
 
 
 def _values(document: ResultDocument, metric: str) -> list[tuple[t.Mapping[str, t.Any], float]]:

@@ -13,11 +13,24 @@ import io
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import transport_text
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import Report
 
 #: The columns that are always there; those of the variables of the tests follow, as ``env.NAME``.
 COLUMNS = (
-    *("run", "test", "tool", "collective", "point", "repeat", "ranks_per_node", "hosts", "ranks", "verdict"),
+    *(
+        "run",
+        "test",
+        "tool",
+        "collective",
+        "point",
+        "repeat",
+        "ranks_per_node",
+        "hosts",
+        "ranks",
+        "verdict",
+        "transport",
+    ),
     *("size", "type", "redop", "root", "placement", "cycle", "time_us", "algbw", "busbw", "wrong"),
 )
 
@@ -37,6 +50,7 @@ def render_csv(report: Report) -> str:
         lead = [
             *(report.run_id, test.number, document["tool"]["name"], test.collective, test.point, test.repeat),
             *(test.sweep_point.get("ranks_per_node"), document["host_count"], document["rank_count"], test.verdict),
+            transport_text(document),
         ]
         env = [test.env.get(name) for name in variables]
         for item in test.measurements:

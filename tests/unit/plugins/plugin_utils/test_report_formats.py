@@ -384,6 +384,7 @@ LOG = """\
 
 def test_the_transport_is_in_every_format():
     (document,) = parsed(TEXT + "".join(LOG.format(host=host) for host in ("g1", "g2")))
+    document["hardware"] = {"nic_gbps": 400.0, "rails": 2, "ports": 2, "nvlink_gbytes": 450.0}
     report = make_report([Judge({"rules": [{"name": "RDMA", "transport": {"nics": 8}}]}).judge(document)])
     texts = rendered(report)
     told = "IB, GDR, 2 NICs a host, 16 channels, NVLS"
@@ -392,6 +393,11 @@ def test_the_transport_is_in_every_format():
     assert written["results"][0]["verdicts"][1]["hosts"] == ["g1", "g2"]
     assert told in " ".join(Page(texts["html"]).texts) and texts["markdown"].count(told) >= 2
     assert f"Transport: {told}" in text_report.results_table([document]).splitlines()
+    assert {row["transport"] for row in csv.DictReader(io.StringIO(texts["csv"]))} == {told}
+    (ceiling, *_published) = text_report.expected_lines(document)
+    assert "of the ceiling, 100 GB/s: 400 Gb/s x 2 rails" in ceiling and f"- {ceiling}\n" in texts["markdown"]
+    assert f"C{ceiling[1:]}" in " ".join(Page(texts["html"]).texts)
+    assert ceiling in " ".join(text_report.results_table([document]).split())
     suite = ElementTree.fromstring(texts["junit"].encode()).find("testsuite")
     assert {item.get("name"): item.get("value") for item in suite.findall("properties/property")}["transport"] == told
     samples = {

@@ -18,7 +18,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.tests.unit.benchmark_settings import SETTINGS
 
 
@@ -519,3 +519,23 @@ def test_a_node_says_whose_the_run_is_and_nothing_else():
         check_free({"g1": [], "g2": [taken, {**taken, "id": "ssh-closed"}, "x"], "g3": None})
     assert [(problem.id, problem.host) for problem in told.value.problems] == [("run-taken", "g2")]
     check_free({"g2": [{**taken, "id": "ssh-closed"}]})
+
+
+def test_results_have_the_hardware_that_the_look_found():
+    found = nodes(gpus=8)
+    for one in found.values():
+        one["gpus"]["nvlink_gbytes"] = 450.0
+        one["rdma_ports"] = [{"name": f"mlx5_{port}:1", "active": True, "gbps": 400.0} for port in range(8)]
+    plan = plan_benchmark(found, PEERS, SETTINGS)
+    (document,) = complete_results(plan, {"points": [outcome(results=[{**DOCUMENT, "hardware": {"rails": 99}}])]})
+    assert document["hardware"] == {"nic_gbps": 400.0, "rails": 8, "ports": 8, "nvlink_gbytes": 450.0}
+    (document,) = complete_results(plan_benchmark(nodes(), PEERS, SETTINGS), {"points": [outcome()]})
+    assert document["hardware"] is None
+
+
+@pytest.mark.parametrize("rate", ["400", True, -1, float("inf"), float("nan")])
+def test_a_rate_that_is_none_is_refused(rate):
+    found = nodes()
+    found["g2"]["rdma_ports"] = [{"name": "mlx5_0:1", "active": True, "gbps": rate}]
+    with pytest.raises(NodeError, match=r"^g2 returned node.rdma_ports\[0\].gbps: .* allowed: a rate above 0"):
+        plan_benchmark(found, PEERS, SETTINGS)

@@ -27,13 +27,17 @@ CORPUS = pathlib.Path(os.environ.get("GPUFABRIC_CORPUS", "") or "-")
 
 #: A line, the fact that it tells, and where the line is from.
 LINES = [
-    ("Using network IB", {"network": {"IB": 1}}, "real log; src/init.cc, 2.6 to 2.30"),
-    ("Using network AWS Libfabric", {"network": {"AWS Libfabric": 1}}, "real log"),
-    ("Using network IBext_v8", {"network": {"IBext_v8": 1}}, "real log"),
+    ("Using network IB", {"network": {"IB": 1}}, "real log of 2.16.5; src/init.cc, 2.6 to 2.31"),
+    ("Using network AWS Libfabric", {"network": {"AWS Libfabric": 1}}, "real log of 2.22.3 with aws-ofi-nccl 1.9.2"),
+    (
+        "Using network IBext_v8",
+        {"network": {"IBext_v8": 1}},
+        "real log with the plugin of HPC-X; src/init.cc, 2.6 to 2.31",
+    ),
     (
         "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.1.2.3<0>",
         {"listed_layer": {"IB": 1, "RoCE": 1}, "bootstrap": {"eth0": 1}},
-        "real log; src/transport/net_ib.cc, 2.4 to 2.28",
+        "real log of 2.26.5; src/transport/net_ib.cc, 2.4 to 2.28",
     ),
     (
         "NET/IB : Using [0]mlx5_0:1/IB ; OOB eth0:10.1.2.3<0>",
@@ -53,15 +57,33 @@ LINES = [
     (
         "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
         {"gdr_device": {"no": 1}},
-        "real log; src/graph/topo.cc, 2.13 to 2.30",
+        "real log of 2.26.5; src/graph/topo.cc, 2.13 to 2.31",
     ),
     (
         "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)",
         {"gdr_device": {"no": 1}},
         "src/transport/net_ib.cc, 2.6 to 2.12",
     ),
-    ("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", {"gdr_device": {"yes": 1}}, "real log"),
-    ("NET/Socket : Using [0]eth0:10.1.2.3<0> [1]eth1:10.1.3.3<0>", {"socket": {"eth0": 1, "eth1": 1}}, "real log"),
+    (
+        "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+        {"gdr_device": {"yes": 1}},
+        "real log of 2.16.5; src/graph/topo.cc, 2.13 to 2.31",
+    ),
+    (
+        "NET/IB : mlx5_3:1 speed change detected: 400000 -> 200000 Mbps",
+        {"speed": {"mlx5_3:1 from 400000 to 200000 Mb/s": 1}},
+        "src/transport/net_ib/common.cc, 2.30 and 2.31",
+    ),
+    (
+        "NET/IB : mlx5_3:1 speed change detected: 400000 -> N/A Mbps",
+        {"speed": {"mlx5_3:1 from 400000 to N/A Mb/s": 1}},
+        "src/transport/net_ib/common.cc, 2.30 and 2.31",
+    ),
+    (
+        "NET/Socket : Using [0]eth0:10.1.2.3<0> [1]eth1:10.1.3.3<0>",
+        {"socket": {"eth0": 1, "eth1": 1}},
+        "real log of 2.4.6; src/transport/net_socket.cc, 2.4 to 2.31",
+    ),
     ("NET/Socket: Using 0 threads and 1 sockets per thread", {}, "src/transport/net_socket.cc, 2.4 to 2.30"),
     ("Bootstrap : Using [0]eth0:10.1.2.3<0>", {"bootstrap": {"eth0": 1}}, "real log, 2.6"),
     ("Bootstrap : Using eth0:10.1.2.3<0>", {"bootstrap": {"eth0": 1}}, "real log, 2.22"),
@@ -75,7 +97,7 @@ LINES = [
     (
         "Channel 01/1 : 1[81000] -> 0[81000] [receive] via NET/IB/1/GDRDMA/Shared",
         {"way": {"NET": 1}, "carrier": {"IB": 1}, "gdr": {"yes": 1}, "unnamed": {"IB": 1}},
-        "real log",
+        "real log of gather_perf; src/transport/net.cc, 2.12 to 2.31",
     ),
     (
         "Channel 01/1 : 1[3] -> 0[2] [send] via NET/IB/1(4)/GDRDMA(PCI)/Shared",
@@ -92,9 +114,13 @@ LINES = [
         {"way": {"NET": 1}, "carrier": {"Socket": 1}, "gdr": {"no": 1}, "unnamed": {"Socket": 1}},
         "src/transport/net.cc of RCCL 2.21",
     ),
-    ("Channel 00/0 : 1[1] -> 2[2] via P2P/CUMEM", {"way": {"P2P": 1}}, "real log"),
+    (
+        "Channel 00/0 : 1[1] -> 2[2] via P2P/CUMEM",
+        {"way": {"P2P": 1}},
+        "real log of 2.22.3; src/transport/p2p.cc, 2.18 to 2.31",
+    ),
     ("Channel 00/0 : 1[1] -> 2[2] via P2P/CUMEM/read", {"way": {"P2P": 1}}, "src/transport/p2p.cc, 2.18 to 2.30"),
-    ("Ring 00 : 1[1] -> 2[2] via P2P/IPC", {"way": {"P2P": 1}}, "real log"),
+    ("Ring 00 : 1[1] -> 2[2] via P2P/IPC", {"way": {"P2P": 1}}, "real log of 2.4.6 and 2.6.4"),
     ("Channel 00/0 : 1[1] -> 2[2] via P2P/indirect/3[3]", {"way": {"P2P": 1}}, "src/transport/p2p.cc, 2.12 to 2.30"),
     ("Channel 00 : 1[1] -> 2[2] via SHM/direct/direct", {"way": {"SHM": 1}}, "src/transport/shm.cc, 2.12 to 2.28"),
     (
@@ -102,7 +128,11 @@ LINES = [
         {"way": {"COLLNET": 1}},
         "src/transport/coll_net.cc, 2.12 to 2.30",
     ),
-    ("NVLS multicast support is available on dev 0", {"multicast": {"yes": 1}}, "real log"),
+    (
+        "NVLS multicast support is available on dev 0",
+        {"multicast": {"yes": 1}},
+        "real log of 2.22.3; src/transport/nvls.cc, 2.17 to 2.26 and 2.30",
+    ),
     (
         "NVLS multicast support is not available on dev 0 (NVLS_NCHANNELS 0)",
         {"multicast": {"no": 1}},
@@ -114,36 +144,40 @@ LINES = [
     (
         "comm 0x5581 rank 3 nRanks 16 nNodes 2 localRanks 8 localRank 3 MNNVL 0",
         {"nodes": {"2": 1}, "mnnvl": {"no": 1}},
-        "real log; src/init.cc, 2.20 to 2.32",
+        "real log of 2.22.3 and 2.26.5; src/init.cc, 2.20 to 2.32",
     ),
     ("2 coll channels, 2 p2p channels, 2 p2p channels per peer", {"channels": {"2": 1}}, "src/init.cc, 2.7 to 2.16"),
     (
         "24 coll channels, 16 nvls channels, 32 p2p channels, 32 p2p channels per peer",
         {"channels": {"24": 1}, "nvls": {"yes": 1}},
-        "real log; src/init.cc, 2.17 to 2.19",
+        "real log of an H100 on EFA; src/init.cc, 2.17 to 2.19",
     ),
     (
         "16 coll channels, 16 collnet channels, 0 nvls channels, 16 p2p channels, 2 p2p channels per peer",
         {"channels": {"16": 1}, "nvls": {"no": 1}},
-        "real log; src/init.cc, 2.20 to 2.30",
+        "real log of 2.22.3 and 2.26.5; src/init.cc, 2.20 to 2.31",
     ),
     (
         "NCCL version 2.22.3+cuda12.2",
         {"library": {"NCCL": 1}, "nccl": {"2.22.3": 1}, "cuda": {"12.2": 1}},
-        "real log",
+        "real log of that version",
     ),
     (
         "RCCL version : 2.21.5-HEAD:9a0e6a1",
         {"library": {"RCCL": 1}, "nccl": {"2.21.5": 1}},
-        "real log; src/init.cc of RCCL 2.21 to 2.30",
+        "real log of that version; src/init.cc of RCCL 2.21 to 2.30",
     ),
     (
         "RCCL version 2.18.6+hip6.0 HEAD:abc",
         {"library": {"RCCL": 1}, "nccl": {"2.18.6": 1}},
         "src/init.cc of RCCL 2.18",
     ),
-    ("cudaDriverVersion 12020", {"driver_cuda": {"12.2": 1}}, "real log; src/misc/cudawrap.cc"),
-    ("NET/OFI Initializing aws-ofi-nccl 1.9.2-aws", {"plugin_version": {"aws-ofi-nccl 1.9.2-aws": 1}}, "real log"),
+    ("cudaDriverVersion 12020", {"driver_cuda": {"12.2": 1}}, "real log of 2.22.3; src/misc/cudawrap.cc, 2.13 to 2.31"),
+    (
+        "NET/OFI Initializing aws-ofi-nccl 1.9.2-aws",
+        {"plugin_version": {"aws-ofi-nccl 1.9.2-aws": 1}},
+        "real log of that version",
+    ),
     (
         "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/4/GDRDMA(PCI)/Shared/flush=gdrcopy",
         {"way": {"NET": 1}, "carrier": {"IB": 1}, "gdr": {"yes": 1}, "unnamed": {"IB": 1}},
@@ -155,9 +189,9 @@ LINES = [
         "format in libnccl.so of 2.32.3, the words are made up",
     ),
     # What looks alike and proves nothing.
-    ("Using non-device net plugin version 0", {}, "real log"),
-    ("NET/Plugin: No plugin found (libnccl-net.so), using internal implementation", {}, "real log"),
-    ("Connected NVLS tree", {}, "real log"),
+    ("Using non-device net plugin version 0", {}, "real log; src/net.cc, 2.19"),
+    ("NET/Plugin: No plugin found (libnccl-net.so), using internal implementation", {}, "real log of 2.16.5"),
+    ("Connected NVLS tree", {}, "real log of 2.22.3; src/transport/nvls.cc, 2.27"),
     ("Using network ", {}, "cut"),
     ("Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB", {}, "cut"),
     ("Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/1/GDR", {}, "cut"),

@@ -155,7 +155,7 @@ def test_whole_document():
     document = parse_one(NCCL)
     assert list(document) == [
         "schema", "tool", "collective", "complete", "config", "ranks", "rows", "lost_rows", "summary", "json_output",
-        "points", "env", "host_count", "rank_count", "transport", "software", "problems", "verdict",
+        "points", "env", "host_count", "rank_count", "transport", "software", "hardware", "problems", "verdict",
     ]  # fmt: skip
     assert document["schema"] == "gpufabric.nccl/result/v1"
     assert document["tool"] == {"name": "nccl-tests", "version": "2.17.6", "nccl_version": "2.28.7"}
@@ -768,6 +768,14 @@ def test_hosts_that_differ_are_a_warning():
     assert (found["id"], found["severity"], found["host"]) == ("transport-differs", "warning", "g3")
     assert found["evidence"] == "g3: channels 4, others 2"
     assert document["verdict"] == "pass"
+
+
+def test_a_port_that_got_slower_is_a_warning():
+    line = "g2:4711:4712 [0] NCCL INFO NET/IB : mlx5_3:1 speed change detected: 400000 -> 200000 Mbps\n"
+    document = parse_one(NCCL + logged("g1", "IB") + logged("g2", "IB") + line)
+    (found,) = document["problems"]
+    assert (found["id"], found["severity"], found["host"]) == ("rdma-port-speed", "warning", "g2")
+    assert found["evidence"] == "mlx5_3:1 from 400000 to 200000 Mb/s" and document["verdict"] == "pass"
 
 
 def test_a_number_before_a_host_is_not_its_name():

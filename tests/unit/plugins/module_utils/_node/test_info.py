@@ -15,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import (
     interfaces_in,
     parse_gpu_names,
     parse_mpirun_version,
+    parse_nvlink,
     read_gpus,
     vendor_of,
 )
@@ -103,9 +104,21 @@ def test_gpus_of_amd_are_those_that_the_kernel_lists(tmp_path, monkeypatch):
     (tmp_path / "nodes" / "4" / "properties").mkdir(parents=True)
     pci = pci_devices(tmp_path / "pci", "0x1002 0x120000 0x74a1")
     names = ["gfx90a", "gfx942"]
-    assert read_gpus(str(tmp_path / "nodes"), pci) == {"vendor": "amd", "count": 3, "names": names, "unusable": []}
+    assert read_gpus(str(tmp_path / "nodes"), pci) == {
+        "vendor": "amd",
+        "count": 3,
+        "names": names,
+        "nvlink_gbytes": None,
+        "unusable": [],
+    }
     unusable = ["0000:00:00.0 1002:74a1"]
-    assert read_gpus(str(tmp_path / "none"), pci) == {"vendor": "none", "count": 0, "names": [], "unusable": unusable}
+    assert read_gpus(str(tmp_path / "none"), pci) == {
+        "vendor": "none",
+        "count": 0,
+        "names": [],
+        "nvlink_gbytes": None,
+        "unusable": unusable,
+    }
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert read_gpus(str(tmp_path / "none"), pci)["unusable"] == []
 
@@ -153,8 +166,14 @@ OWN = len(glob.glob("/proc/driver/nvidia/gpus/*"))
 @pytest.mark.parametrize(
     ("answer", "gpus"),
     [
-        (f"printf '{H100}\\n%.0s' 1 2 3 4 5 6 7 8", {"vendor": "nvidia", "count": 8, "names": [H100], "unusable": []}),
-        (f"printf '{L4}\\n{H100}\\n{L4}\\n'", {"vendor": "nvidia", "count": 3, "names": [H100, L4], "unusable": []}),
+        (
+            f"printf '{H100}\\n%.0s' 1 2 3 4 5 6 7 8",
+            {"vendor": "nvidia", "count": 8, "names": [H100], "nvlink_gbytes": 450.0, "unusable": []},
+        ),
+        (
+            f"printf '{L4}\\n{H100}\\n{L4}\\n'",
+            {"vendor": "nvidia", "count": 3, "names": [H100, L4], "nvlink_gbytes": 450.0, "unusable": []},
+        ),
         # The driver does not run.
         (
             "echo 'NVIDIA-SMI has failed'; exit 9",
@@ -162,6 +181,7 @@ OWN = len(glob.glob("/proc/driver/nvidia/gpus/*"))
                 "vendor": "nvidia" if OWN else "none",
                 "count": OWN,
                 "names": [],
+                "nvlink_gbytes": 450.0 if OWN else None,
                 "unusable": [] if OWN else ["0000:00:00.0 10de:2330"],
             },
         ),
@@ -170,7 +190,43 @@ OWN = len(glob.glob("/proc/driver/nvidia/gpus/*"))
 def test_gpus_are_those_that_nvidia_smi_lists(tmp_path, monkeypatch, answer, gpus):
     program = tmp_path / "nvidia-smi"
     asked = "--query-gpu=name --format=csv,noheader"
-    program.write_text(f'#!/bin/sh\n[ "$*" = "{asked}" ] || exit 2\n{answer}\n', encoding="utf-8")
+    links = f"printf 'GPU 0: {H100} (UUID: GPU-1)\\n'; printf '\\t Link 0: 26.562 GB/s\\n%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18"
+    program.write_text(
+        f'#!/bin/sh\n[ "$*" != "nvlink -s" ] || {{ {links}; exit; }}\n[ "$*" = "{asked}" ] || exit 2\n{answer}\n',
+        encoding="utf-8",
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert read_gpus(str(tmp_path / "kfd"), pci_devices(tmp_path / "pci", "0x10de 0x030200 0x2330")) == gpus
+
+
+def nvlinks(*gpus):
+    """As nvidia-smi lists the links (a real one of an H100, with drivers of 2023); of each GPU the rates, None of one that is inactive."""
+    return "".join(
+        f"GPU {number}: NVIDIA H100 80GB HBM3 (UUID: GPU-6968dfc2-d444-d92c-c36b-{number:012})\n"
+        + "".join(
+            f"\t Link {link}: {'<inactive>' if rate is None else f'{rate} GB/s'}\n" for link, rate in enumerate(rates)
+        )
+        for number, rates in enumerate(gpus)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "gbytes"),
+    [
+        (nvlinks([26.562] * 18, [26.562] * 18), 450.0),
+        (nvlinks([25] * 12), 300.0),
+        (nvlinks([25.781] * 6), 150.0),
+        (nvlinks([53.125] * 18), 900.0),
+        # A link of one GPU is down; most have all.
+        (nvlinks([26.562] * 18, [26.562] * 17 + [None], [26.562] * 18), 450.0),
+        (nvlinks([26.562, None, 26.562]), 50.0),
+        (nvlinks([33.5]), 33.5),
+        (nvlinks([None, None]), None),
+        ("NVML: Unable to retrieve NVLink information as all links are inActive\n", None),
+        ("Link 0: 25 GB/s\nGPU 0: x\n Link 0: " + 5000 * "9" + " GB/s\n", None),
+        ("", None),
+    ],
+)
+def test_rates_of_nvlink(text, gbytes):
+    assert parse_nvlink(text) == gbytes

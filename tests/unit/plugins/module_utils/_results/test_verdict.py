@@ -9,8 +9,10 @@ import pathlib
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import REFERENCES, published
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge, Topology, ceiling
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import Topology, ceiling
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.published import published
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import REFERENCES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 DOCS = pathlib.Path(__file__).parents[5] / "docs"

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""The hardware of a result document that was handed in."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import UNKNOWN_HARDWARE, Hardware
+
+
+def checked_hardware(value: t.Any) -> Hardware | None:
+    """The hardware of a document that was handed in. Raises GpufabricError where it is something else."""
+    if value is None:
+        return None
+    sound = (
+        isinstance(value, dict)
+        and set(UNKNOWN_HARDWARE) <= set(value) <= {*UNKNOWN_HARDWARE, "nvlink_hosts", "in_network_reduction", "typed"}
+        and all(value[name] is None or _is_amount(value[name]) for name in UNKNOWN_HARDWARE)
+        and _is_amount(value.get("nvlink_hosts", 1))
+        and isinstance(value.get("in_network_reduction", False), bool)
+        and isinstance(value.get("typed", []), list)
+        and all(isinstance(name, str) and name in value for name in value.get("typed", []))
+    )
+    if not sound:
+        raise GpufabricError(
+            "a list of result documents is needed; the hardware of an item is not one that the role nccl_benchmark found"
+        )
+    return t.cast(Hardware, value)
+
+
+def _is_amount(value: t.Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value < 1e9
