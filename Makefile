@@ -10,7 +10,8 @@ COLLECTIVES ?= all_reduce
 KEEP ?=
 # What costs least comes first. Of what is joined by "/", make test runs one, another one at each commit.
 CHECKS ?= lint-ansible lint-yaml lint-python lint-types lint-changelog lint-workflows lint-shell docs build \
-  sanity sanity-nodes units units-nodes demo molecule integration kubernetes molecule-kubernetes/fuzz/demo-kubernetes
+  sanity sanity-nodes sanity-2.18/sanity-2.20/sanity-2.21/sanity-next units units-nodes demo molecule integration kubernetes \
+  molecule-kubernetes/fuzz/demo-kubernetes/first-minutes-bookworm/first-minutes-trixie
 # all, none, or 2/8: the second of eight parts.
 SLOW ?= none
 export NODES COLLECTIVES KEEP
@@ -62,16 +63,26 @@ $(TREE):
 	@mkdir -p $(@D)
 	@ln -s ../../../.. $@
 
+# Asked for before minutes are spent on an installation.
+.PHONY: may-be-root
+may-be-root:
+	@scripts/as-root true
+
 .PHONY: demo
-demo: install ## the whole job on local nodes without GPUs; results in build/demo
+demo: may-be-root install ## the whole job on local nodes without GPUs; results in build/demo
 	@scripts/as-root scripts/alone demo scripts/demo up
 
 .PHONY: demo-down
 demo-down: install ## remove the nodes that "make demo KEEP=1" left
 	@scripts/as-root scripts/alone demo scripts/demo down
 
+FIRST_MINUTES := first-minutes-bookworm first-minutes-trixie
+.PHONY: $(FIRST_MINUTES)
+$(FIRST_MINUTES): first-minutes-%: install
+	scripts/as-root scripts/alone $@ scripts/first-minutes $*
+
 .PHONY: demo-kubernetes
-demo-kubernetes: install ## the whole job on pods of a cluster that it starts (built first, once: minutes)
+demo-kubernetes: may-be-root install ## the whole job on pods of a cluster that it starts (built first, once: minutes)
 	@scripts/as-root scripts/alone "cluster-$${GPUFABRIC_TESTBED:-9}" scripts/demo-kubernetes up
 
 .PHONY: demo-kubernetes-down
@@ -146,6 +157,13 @@ sanity: install ## ansible-test sanity
 .PHONY: sanity-nodes
 sanity-nodes: install ## ansible-test sanity, on the oldest Python of nodes, where there is one
 	scripts/ansible-test $@ $(OLDEST_PYTHON) --local --requirements --junit --test compile --test import
+
+# That of .venv is 2.19. ansible-test of earlier ones than 2.18 checks for Pythons that nobody is for any more.
+SANITY_CORES := sanity-2.18 sanity-2.20 sanity-2.21 sanity-next
+.PHONY: $(SANITY_CORES)
+$(SANITY_CORES): sanity-%: install
+	core=$$(scripts/ansible-core $*) && export PATH=$$core/bin:$$PATH && \
+	  scripts/ansible-test $@ "$$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')" --local --requirements --junit
 
 .PHONY: units
 units: install browser ## ansible-test units

@@ -18,7 +18,6 @@ import shlex
 import signal
 import stat
 import subprocess
-import sys
 import typing as t
 
 import events
@@ -335,11 +334,20 @@ def slow_part(config: pytest.Config) -> tuple[int, int]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the slow tests that are not to be run. Parts are neighbours, which share nodes, and all in all everything."""
+    """Leave out the slow tests that are not to be run. Parts are neighbours, which share nodes, and all in all everything.
+
+    Of a test that rotates, each part has one case.
+    """
     part, parts = slow_part(config)
+    rotating: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("rotating"):
+            rotating.setdefault(item.nodeid.partition("[")[0], []).append(item)
     slow = [item for item in items if item.get_closest_marker("slow")]
     chosen = slow[part * len(slow) // parts : (part + 1) * len(slow) // parts] if parts else []
-    left_out = set(slow) - set(chosen)
+    for cases in rotating.values():
+        chosen += (cases if parts == 1 else [cases[part % len(cases)]]) if parts else []
+    left_out = set(slow).union(*rotating.values()) - set(chosen)
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
@@ -474,16 +482,17 @@ def nccl_tests() -> pathlib.Path:
     return pathlib.Path(done.stdout.strip())
 
 
+def ansible_core(release: str) -> dict[str, str]:
+    """The environment variables that make plays those of a release of ansible-core: see scripts/ansible-core."""
+    argv = [ROOT / "scripts" / "ansible-core", release]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        pytest.skip(f"ansible-core {release} cannot be installed: {reason}")
+    return {"PATH": f"{done.stdout.strip()}/bin:{os.environ['PATH']}"}
+
+
 @pytest.fixture(scope="session")
 def oldest_ansible() -> dict[str, str]:
     """The environment variables that make plays those of the oldest ansible-core that the collection is for."""
-    if sys.version_info >= (3, 13):
-        pytest.skip("ansible-core 2.16 is for Python 3.10 to 3.12")
-    done = subprocess.run(
-        [ROOT / "scripts" / "oldest-ansible"], capture_output=True, text=True, timeout=600, check=False
-    )
-    if done.returncode != 0:
-        pytest.skip(
-            f"ansible-core cannot be installed: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}"
-        )
-    return {"PATH": f"{done.stdout.strip()}/bin:{os.environ['PATH']}"}
+    return ansible_core("2.16")

@@ -7,11 +7,14 @@ from __future__ import annotations
 import itertools
 import os
 import pathlib
+import re
+import shlex
 import signal
 import subprocess
 
 import pytest
 from background import wait
+from conftest import ROOT
 from groups import one_at_a_time
 
 MODULE = "gpufabric.nccl.local_nodes"
@@ -53,6 +56,14 @@ def ended(pid):
         return not pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+def networks(group):
+    """The networks of the group, by what their names end with."""
+    argv = ["podman", "network", "ls", "--format", "{{.Name}}"]
+    names = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    begin = f"gpufabric-{group.run_id}-"
+    return sorted(name.removeprefix(begin) for name in names if name.startswith(begin))
 
 
 def kill_with_its_monitor(container):
@@ -116,6 +127,17 @@ def test_bad_input_is_one_line_and_starts_nothing(role):
     (failed,) = [record["result"] for record in played.records if record["status"] == "failed"]
     assert failed["msg"] == "count: 0 is not allowed; allowed: 1 to 250"
     assert role.containers("--all") == []
+
+
+def test_what_is_left_of_a_start_that_fails_is_told(role, group):
+    """Here the second network: another one has its subnet."""
+    subnet = group.variables["local_nodes_data_subnet"]
+    subprocess.run(["podman", "network", "create", "--subnet", subnet, f"gpufabric-{group.run_id}-other"], check=True)
+    failed = role("main")
+    assert failed.returncode == 2 and networks(group) == ["control", "other"]
+    (command,) = re.findall(r"Remove them with: (ansible localhost .+)", failed.result()["msg"])
+    subprocess.run(shlex.split(command), env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}, check=True)
+    assert networks(group) == ["other"]
 
 
 def test_files_of_others_are_left_alone(role, tmp_path):

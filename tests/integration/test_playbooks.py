@@ -9,6 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -18,7 +19,7 @@ import typing as t
 
 import pytest
 from background import wait
-from conftest import Nodes, Played, slow
+from conftest import Nodes, Played, ansible_core, slow
 from groups import one_at_a_time
 
 DOCUMENT_KEYS = {
@@ -253,7 +254,9 @@ def test_local_nodes_of_a_play_that_fails_stay_and_it_says_how_to_remove_them(pl
     with one_at_a_time():
         played = player.playbook("gpufabric.nccl.local", report_dir=str(tmp_path), **variables)
     assert played.returncode == 2 and played.output.count("The host has too few GPUs: 0.") == 1, played.output
-    (command,) = re.findall(r"^The nodes stay. Remove them with: ansible-playbook (.+)$", played.output, re.MULTILINE)
+    (command,) = re.findall(
+        r"^The nodes g1 to g\d+ stay. Remove them with: ansible-playbook (.+)$", played.output, re.MULTILINE
+    )
     assert left_on_this_machine(group.run_id)["containers"]
     options, inventory, playbook, *rest = shlex.split(command)
     removed = player.playbook(playbook, options, inventory, *rest)
@@ -287,21 +290,57 @@ def test_missing_software_is_told_before_anything_is_changed(pair, tmp_path, nam
     faults.fault(f"no {name} on one node", failed["result"]["problems"], identity, "g2", "nccl_benchmark")
 
 
+#: What ansible-core begins the version with, of the releases of scripts/ansible-core.
+CORES = {**{release: f"{release}." for release in ("2.16", "2.17", "2.18", "2.19", "2.20", "2.21")}, "next": "2."}
+
+
+@pytest.mark.rotating
+@pytest.mark.parametrize("release", CORES)
+def test_every_ansible_core(pair, tmp_path, release):
+    environment = {**ansible_core(release), "ANSIBLE_DEPRECATION_WARNINGS": "1"}
+    nodes = pair.within(environment)
+    variables = {"gpufabric_run_id": "core"}
+    before = states(pair)
+
+    def play(playbook: str, *arguments: str, **more: t.Any) -> Played:
+        played = nodes.playbook(f"gpufabric.nccl.{playbook}", *arguments, **{**variables, **more})
+        assert played.returncode == 0, played.output
+        assert "DEPRECATION" not in played.output
+        return played
+
+    said = subprocess.run(
+        ["ansible", "--version"], env={**os.environ, **environment}, capture_output=True, text=True, check=True
+    )
+    assert f"[core {CORES[release]}" in said.stdout
+
+    checked = nodes.benchmark(tmp_path / "report", "--check", **variables)
+    assert checked.returncode == 0, checked.output
+    assert differences(pair, before) == [] and list(tmp_path.iterdir()) == []
+    played = nodes.benchmark(tmp_path / "report", **variables)
+    assert played.returncode == 0 and "DEPRECATION" not in played.output, played.output
+    verdict, document = read_results(tmp_path / "report")
+    assert verdict == "pass" and hosts_of(document) == pair.names
+    benchmarked = states(pair)
+    again = nodes.benchmark(tmp_path / "again", "--check", **variables)
+    assert again.returncode == 0, again.output
+
+    play("diagnose", preflight_report_dir=str(tmp_path / "diagnosis"))
+    assert (tmp_path / "diagnosis" / "diagnosis.md").exists()
+    play("teardown", "--check")
+    assert differences(pair, benchmarked) == []
+    play("teardown")
+    assert differences(pair, before) == []
+
+
 @pytest.mark.slow
-def test_the_oldest_ansible(pair, tmp_path, oldest_ansible):
+def test_the_oldest_ansible_shows_what_is_wrong(pair, tmp_path, oldest_ansible):
     nodes = pair.within(oldest_ansible)
-    variables = {
-        "gpufabric_run_id": "oldest",
-        "nccl_benchmark_sweep": {"env": {"NCCL_ALGO": [None, "Ring"]}, "repeats": 1},
-    }
+    sweep = {"env": {"NCCL_ALGO": [None, "Ring"]}, "repeats": 1}
+    variables = {"gpufabric_run_id": "oldest", "nccl_benchmark_sweep": sweep}
     played = nodes.benchmark(tmp_path / "run", **variables)
     assert played.returncode == 0, played.output
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["verdict"] == "pass" and [len(one["rows"]) for one in results["results"]] == [5, 5]
-    healthy = nodes.playbook("gpufabric.nccl.diagnose", preflight_report_dir=str(tmp_path / "healthy"))
-    assert healthy.returncode == 0, healthy.output
-    for node in pair.names:
-        pair.shell(node, "test ! -e /run/gpufabric/diagnose && ! pgrep --full '[d]iagnose/sshd'")
     pair.shell("g2", "mv /usr/bin/orted /root")
     try:
         failed = nodes.benchmark(tmp_path / "failed", **variables)

@@ -85,7 +85,7 @@ def test_releases_of_ansible_where_a_worker_could_run_commands_are_refused(versi
 
 
 def test_tests_run_on_the_oldest_ansible():
-    assert '"ansible-core==2.16.14"' in (ROOT / "scripts/oldest-ansible").read_text()
+    assert '"ansible-core==2.16.14"' in (ROOT / "scripts/ansible-core").read_text()
 
 
 def test_a_stopped_play_names_the_log_that_there_is():

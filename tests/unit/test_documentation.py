@@ -231,6 +231,17 @@ def test_links_of_the_readme_work_on_galaxy():
     assert set(re.findall(r"\]\[([^\]]+)\]", text)) == set(re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE))
 
 
+def test_readme_has_the_commands_that_first_minutes_gives():
+    """scripts/first-minutes runs the code blocks of README.md with these lines."""
+    text = (ROOT / "README.md").read_text()
+    lines = [block.splitlines() for block in re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
+    script = (ROOT / "scripts/first-minutes").read_text()
+    wanted = re.findall(r'^commands\[\w+\]=\$\(commands_with "(.+)"\)$', script, re.MULTILINE)
+    assert len(wanted) == 2
+    for command in wanted:
+        assert [block for block in lines if any(line.partition(" # ")[0].strip() == command for line in block)], command
+
+
 @pytest.mark.parametrize("role", sorted(ROLES))
 def test_each_role_has_a_page_for_galaxy(role):
     text = (ROOT / "roles" / role / "README.md").read_text()

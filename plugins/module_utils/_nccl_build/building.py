@@ -179,7 +179,10 @@ def _make(argv: t.Sequence[str], installation: Installation, order: Order) -> No
     with open(installation.log, "ab") as log:
         log.write(f"{' '.join(argv)}\n".encode())
         log.flush()
-        process = subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        # The module's run_command has no limit of time, and keeps what a build prints in memory.
+        process = subprocess.Popen(  # pylint: disable=ansible-bad-function
+            argv, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
         try:
             status = process.wait(order.timeout)
         except subprocess.TimeoutExpired:

@@ -68,7 +68,12 @@ _CONTAINER_OPTIONS = (
 _THIS_ROOT = ("--rootfs", "/:O")
 # Seconds in which podman's DNS learns of a node, also on a busy machine.
 _NAMES_PATIENCE = 5
-_PODMAN_PACKAGES = "packages on Debian and Ubuntu: podman crun netavark aardvark-dns"
+# The packages of Debian and Ubuntu that have the programs; netavark calls iptables.
+_PACKAGES = {
+    "podman": ("podman", "crun", "netavark", "aardvark-dns", "iptables"),
+    "ssh-keygen": ("openssh-client",),
+    "sshd": ("openssh-server",),
+}
 
 _PREFIX = re.compile(r"[a-z][a-z0-9]{0,29}\Z")
 # It becomes part of ssh's arguments and of podman's, which know blanks, %, quotes, colons and commas.
@@ -236,6 +241,16 @@ def node_options(settings: Settings, node: Node) -> list[str]:
         f",ip={node.data_address},mac={mac_address(node.data_address)}",
     ]
     return options + [f"--cap-add={capability}" for capability in settings.cap_add]
+
+
+def missing_programs(names: t.Sequence[str]) -> str:
+    """What to say of programs that this machine, and so its nodes, lacks."""
+    packages = " ".join(package for name in names for package in _PACKAGES[name])
+    are = "is" if len(names) == 1 else "are"
+    return (
+        f"{', '.join(names)} {are} not installed on this machine, whose programs its nodes use;"
+        f" on Debian and Ubuntu type: apt-get install {packages}"
+    )
 
 
 def mac_address(address: str) -> str:
@@ -467,7 +482,9 @@ class LocalNodes:
     def __init__(self, run_id: str, state_dir: str, claim: t.Mapping[str, t.Any] | None = None) -> None:
         """``claim``: who asks, None if nobody says; the nodes are not refused to him then. Raises NodeError where the user is not root."""
         if os.geteuid() != 0:
-            raise NodeError("local nodes need root, because they share this machine's root file system")
+            raise NodeError(
+                "local nodes need root, because they share this machine's root file system: run ansible-playbook as root"
+            )
         self.run_id = run_id
         self.state_dir = state_dir
         self.cgroups = Cgroups()
@@ -599,22 +616,18 @@ class LocalNodes:
                 )
 
     def _programs(self) -> tuple[str, str]:
-        if not self.podman:
-            raise NodeError(f"podman is not installed on this machine; {_PODMAN_PACKAGES}")
-        version = parse_podman_version(call([self.podman, "--version"]))
+        """podman and sshd. Raises NodeError, which names every program that is missing."""
+        podman, sshd = self.podman, find_program("sshd")
+        found = {"podman": podman, "ssh-keygen": find_program("ssh-keygen"), "sshd": sshd}
+        missing = [name for name, path in found.items() if not path]
+        if missing or not podman or not sshd:
+            raise NodeError(missing_programs(missing), has_cure=True)
+        version = parse_podman_version(call([podman, "--version"]))
         if version < (4, 0):
             raise NodeError(
                 f"podman is {'.'.join(map(str, version))}; nodes need 4.0 or newer, to choose the interfaces' names"
             )
-        if not find_program("ssh-keygen"):
-            raise NodeError("ssh-keygen is not installed on this machine; package on Debian and Ubuntu: openssh-client")
-        sshd = find_program("sshd")
-        if not sshd:
-            raise NodeError(
-                "sshd is not installed on this machine, whose programs its nodes use;"
-                " package on Debian and Ubuntu: openssh-server"
-            )
-        return self.podman, sshd
+        return podman, sshd
 
     def _containers(self, podman: str, of_all_runs: bool = False) -> list[Container]:
         label = RUN_LABEL if of_all_runs else f"{RUN_LABEL}={self.run_id}"
@@ -700,7 +713,7 @@ class LocalNodes:
                 if time.monotonic() > deadline:
                     raise NodeError(
                         f"names of nodes do not resolve on the network {settings.control_network} after"
-                        f" {settings.timeout:g} s; it needs podman's DNS ({_PODMAN_PACKAGES})"
+                        f" {settings.timeout:g} s; it needs podman's DNS, on Debian and Ubuntu: apt-get install {' '.join(_PACKAGES['podman'])}"
                     ) from error
             if time.monotonic() > restart:
                 self._restart_names(podman, settings)

@@ -7,11 +7,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 
 import pytest
 import yaml
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node import local_nodes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.local_nodes import (
     Container,
     LocalNodes,
@@ -113,6 +115,22 @@ def test_options_of_a_container():
     assert "--volume=/run/gpufabric-local/r1/nodes/g1:/etc/local-node:ro" in options
     assert {"--hostname=g1", "--name=gpufabric-r1-g1", "--label=gpufabric.run=r1", "--cap-add=NET_ADMIN"} <= {*options}
     assert "--label=gpufabric.state-dir=/run/gpufabric-local/r1" in options
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has local nodes")
+def test_all_programs_that_are_missing_are_named_at_once_with_their_packages(tmp_path, monkeypatch):
+    """Before anything is made."""
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs" / "ssh-keygen").symlink_to("/bin/true")
+    monkeypatch.setattr(local_nodes, "find_program", lambda name: shutil.which(name, path=str(tmp_path / "programs")))
+    settings = dataclasses.replace(SETTINGS, state_dir=str(tmp_path / "state"))
+    with pytest.raises(NodeError) as raised:
+        LocalNodes("r1", settings.state_dir).present(settings, check=False)
+    assert str(raised.value) == (
+        "podman, sshd are not installed on this machine, whose programs its nodes use; on Debian and Ubuntu type:"
+        " apt-get install podman crun netavark aardvark-dns iptables openssh-server"
+    )
+    assert not (tmp_path / "state").exists()
 
 
 def test_mac_address_is_local_and_unicast():
