@@ -8,7 +8,11 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_limits
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
+    PlanAction,
+    as_warnings,
+    without_prefix,
+)
 
 #: The variables of the role that decide what a search measures, and how long it waits.
 _SETTINGS = (
@@ -59,7 +63,8 @@ class ActionModule(PlanAction):
         step, search = arguments["step"], arguments["search"]
         if step == "check":
             check_limits(self._limits())
-            return _isolation.check(arguments["infos"], {**settings, "mca": own["mca"]})
+            checked = _isolation.check(arguments["infos"], {**settings, "mca": own["mca"]})
+            return {**checked, "warnings": as_warnings(checked["beside"])}
         if step == "begin":
             found = {"info": arguments["infos"], "peers": arguments["peers"], "lost": arguments["lost"]}
             begun = _isolation.search(found, settings, arguments["earlier"])

@@ -33,7 +33,9 @@ options:
     type: list
     elements: dict
   refusals:
-    description: The C(problems) that M(gpufabric.nccl.mpi_node_info) returned, by worker. If there are any, the plan fails with them.
+    description:
+      - The C(problems) that M(gpufabric.nccl.mpi_node_info) returned, by worker. If the run must not be started on one, the plan fails with
+        them. If there are programs of another run on one, the task warns.
     type: dict
     default: {}
 seealso:
@@ -112,6 +114,13 @@ cpu_program:
   returned: with O(peers)
   type: str
   sample: /run/gpufabric/default/mpi/files/cpu_perf.py
+beside:
+  description: A warning, as M(gpufabric.nccl.mpi_node_info) returns it, for each other run that has programs on the workers.
+  returned: with O(peers)
+  type: list
+  elements: dict
+  version_added: 0.2.0
+  sample: []
 sweep:
   description: What P(gpufabric.nccl.sweep_points#filter) made for each point, empty without a sweep.
   returned: with O(peers)

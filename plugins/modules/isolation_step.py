@@ -90,6 +90,12 @@ answered:
   type: list
   elements: str
   sample: [g1, g2]
+beside:
+  description: A warning, as M(gpufabric.nccl.mpi_node_info) returns it, for each other run that has programs on the nodes.
+  returned: V(check)
+  type: list
+  elements: dict
+  sample: []
 document:
   description: What C(isolation.json) holds.
   returned: V(begin) and V(observe)

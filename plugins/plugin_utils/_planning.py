@@ -18,11 +18,20 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import AnswerError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import (
+    Problem,
+    ProblemDict,
+    ProblemError,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_values
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, listing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
+    clean,
+    clean_values,
+    listing,
+    one_line,
+)
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import hidden
 
 try:
@@ -58,6 +67,12 @@ def problems_of(error: GpufabricError) -> list[ProblemDict]:
     if isinstance(error, AnswerError):
         return [problem("wrong-answer", error.host, str(error)).as_dict()]
     return [item.as_dict() for item in error.problems] if isinstance(error, ProblemError) else []
+
+
+def as_warnings(problems: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
+    """Problems as Ansible shows ``warnings`` of a result, each in one line."""
+    found = map(Problem.from_dict, problems)
+    return [one_line(f"{entry.host}: {entry.in_a_line()}" if entry.host else entry.in_a_line(), 500) for entry in found]
 
 
 def note_of(action: ActionBase) -> str:

@@ -84,7 +84,7 @@ class Limits:
 
     startup: float = 120.0
     silence: float = 0.0
-    orphan: float = 3600.0
+    orphan: float = 90.0
     total: float | None = None
     output: int = 2 << 30
 

@@ -211,6 +211,8 @@ class _Runner:
         self._launcher = this_launcher()
         self._reaped: list[Reaped] = []
         self._asked = (run.asked(), time.monotonic())
+        #: As the last caller said.
+        self._orphan = plan.limits.orphan
         #: A result that has its transport, by how its point was launched.
         self._told: dict[str, ResultDocument] = {}
 
@@ -354,7 +356,7 @@ class _Runner:
         limits = self._plan.limits
         marks = list(watch.marks.found.values())
         if overdue == "orphan":
-            return [unfinished_problem("orphaned", None, seconds=limits.orphan)]
+            return [unfinished_problem("orphaned", None, seconds=self._orphan)]
         if overdue in ("output", "disk"):
             if overdue == "output":
                 own = problem("output-too-long", limit=format_size(limits.output))
@@ -426,14 +428,13 @@ class _Runner:
 
     def _is_orphan(self) -> bool:
         """Whether nobody has asked for the run for too long."""
-        orphan = self._plan.limits.orphan
-        if not orphan:
-            return False
         last, now = self._run.asked(), time.monotonic()
         if last != self._asked[0]:
             # Not by the time of day, which may be set.
             self._asked = (last, now)
-        return now - self._asked[1] > orphan
+            given = self._run.orphan_limit()
+            self._orphan = self._plan.limits.orphan if given is None else given
+        return bool(self._orphan) and now - self._asked[1] > self._orphan
 
 
 def _lines(file: t.BinaryIO, size: int | None) -> t.Iterator[str]:
