@@ -35,7 +35,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import 
     unfinished_problem,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Event, is_alive, parse_events
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import POINT_VARIABLE, Reach, Reaped, reap
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach, Reaped, reap
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Selector,
     end_started,
@@ -44,7 +44,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     run_detached,
     stamped,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import POINT_VARIABLE, RunDir
 
 #: What goes through the points of a plan: it gets the run, the plan, what came of points that are kept, and a function to call
 #: as soon as it has begun.

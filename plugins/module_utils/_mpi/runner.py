@@ -49,12 +49,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines imp
     started_placement_problems,
     without_marks,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import (
-    DAEMON_VARIABLES,
-    POINT_VARIABLE,
-    Reaped,
-    reap,
-)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reaped, reap
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import OUTCOME, Run, outcome_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.json_output import is_document
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines import Lines
@@ -62,7 +57,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_addresses
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import (
+    DAEMON_VARIABLES,
+    POINT_VARIABLE,
+    RUN_ID_VARIABLE,
+    RunDir,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 

@@ -17,9 +17,13 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import DAEMON_VARIABLES, POINT_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import is_in_this_namespace, read_processes
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import (
+    DAEMON_VARIABLES,
+    POINT_VARIABLE,
+    RUN_DIR_VARIABLE,
+    RunDir,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import ago
 
 #: A run by its name, its directory if that is given, and the user that its programs run as.
