@@ -43,6 +43,22 @@ def check_ignored(
                 raise OptionError(name, variables[host][name], allowed)
 
 
+def check_slices(extra: t.Mapping[str, t.Any]) -> None:
+    """Raise OptionError if AWX runs the job in slices: each would be a benchmark of some of the hosts, at the same time and of the same name.
+
+    ``extra``: the variables of the command line. AWX says nothing of slices to a job, but they are a workflow with the name of the job
+    template.
+    """
+    for prefix in ("awx", "tower"):
+        name = extra.get(f"{prefix}_workflow_job_name")
+        if name is not None and name == extra.get(f"{prefix}_job_template_name"):
+            allowed = (
+                "a job template without slices (Job Slicing 1), since workers are connected and measured together; if it has none, a workflow"
+                " that is not called like the job template"
+            )
+            raise OptionError(f"{prefix}_workflow_job_name", name, allowed)
+
+
 def check_together(hosts: t.Sequence[str], batch: t.Container[str], serial: t.Sequence[t.Any], strategy: str) -> None:
     """Raise OptionError if there are no hosts, or if a play does not run its tasks on all of them at the same time.
 
@@ -105,7 +121,9 @@ class ActionModule(VariablesAction):
                 raise OptionError("roles", name, ", ".join(allowed))
             self._check_shared(self.read_variables(_ROLES / name))
         if arguments["playbook"]:
-            known = {**self._task.get_play().get_vars(), **load_extra_vars(self._loader)}
+            extra = load_extra_vars(self._loader)
+            check_slices(extra)
+            known = {**self._task.get_play().get_vars(), **extra}
             check_ignored(known, self._task_vars["groups"]["all"], self._task_vars["hostvars"])
         if arguments["own_run"] is not None:
             check_own_run(**arguments["own_run"], given=self.value_of("gpufabric_run_id"))

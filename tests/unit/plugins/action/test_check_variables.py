@@ -14,6 +14,7 @@ from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
     ActionModule,
     check_group,
     check_ignored,
+    check_slices,
     check_together,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
@@ -84,6 +85,19 @@ def test_a_variable_that_the_inventory_sets_in_vain_is_named():
         check_ignored({}, variables, variables)
     check_ignored({"gpufabric_target": "all"}, variables, variables)
     check_ignored({}, ["g1"], variables)
+
+
+@pytest.mark.parametrize("prefix", ["awx", "tower"])
+def test_a_slice_of_a_job_is_refused(prefix):
+    names = (f"{prefix}_workflow_job_name", f"{prefix}_job_template_name")
+    # As a job alone, one of a workflow, and one of a slice have them.
+    check_slices({names[1]: "NCCL bare_metal"})
+    check_slices(dict(zip(names, ("NCCL benchmark", "NCCL bare_metal"))))
+    with pytest.raises(OptionError) as error:
+        check_slices(dict(zip(names, ("NCCL bare_metal", "NCCL bare_metal"))))
+    assert str(error.value).startswith(
+        f"{prefix}_workflow_job_name: 'NCCL bare_metal' is not allowed; allowed: a job template without slices (Job Slicing 1)"
+    )
 
 
 def test_the_variables_of_the_headers_of_playbooks_are_checked_in_each():
