@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import typing as t
 
+from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import with_sweep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import shown
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
 
 #: What playbooks have in their headers (hosts, imports), where no variable of a host is known.
 ONLY_EXTRA = (
@@ -24,6 +28,43 @@ ONLY_EXTRA = (
     "local_nodes_group",
     "mpijob_state",
     "worker_pods_group",
+)
+
+#: Lists and dictionaries that tasks use as they are, beside those that several roles share: text would be another value there.
+NO_TEXT = ("key_exchange_hosts", "report_isolation", "report_results", "report_sweep")
+#: Numbers and switches that tasks use as they are: a blank would be 0 or false there, or none that a module takes.
+NO_BLANK = (
+    *(
+        "gpufabric_take_over",
+        "isolate_fail_on_bad",
+        "key_exchange_connect_timeout",
+        "key_exchange_key_lifetime",
+        "key_exchange_own",
+    ),
+    *(
+        "key_exchange_port",
+        "key_exchange_user_config",
+        "local_nodes_count",
+        "mpijob_dns_interval",
+        "mpijob_dns_timeout",
+        "mpijob_keep",
+    ),
+    *(
+        "mpijob_operator_timeout",
+        "mpijob_replicas",
+        "mpijob_ssh_port",
+        "mpijob_start_timeout",
+        "mpijob_timeout",
+        "nccl_tests_jobs",
+    ),
+    *(
+        "nccl_tests_spread",
+        "nccl_tests_spread_timeout",
+        "nccl_tests_timeout",
+        "preflight_fail",
+        "preflight_ignore_errors",
+    ),
+    *("preflight_task_timeout", "preflight_timeout", "worker_pods_keep", "worker_pods_replicas", "worker_pods_timeout"),
 )
 
 _ROLES = pathlib.Path(__file__).parents[2] / "roles"
@@ -96,6 +137,11 @@ def check_group(
         raise OptionError(name, group, f"another group, since the inventory has {listing(others)} in this one")
 
 
+def names_in(text: str, names: t.Collection[str]) -> list[str]:
+    """Those of the names that are options in the text of argument_specs."""
+    return [name for name in names if re.search(rf"^ +{re.escape(name)}:", text, re.MULTILINE)]
+
+
 class ActionModule(VariablesAction):
     """Checks the variables of several roles at once."""
 
@@ -123,6 +169,7 @@ class ActionModule(VariablesAction):
         if arguments["playbook"]:
             extra = load_extra_vars(self._loader)
             check_slices(extra)
+            self._check_answers(extra)
             known = {**self._task.get_play().get_vars(), **extra}
             check_ignored(known, self._task_vars["groups"]["all"], self._task_vars["hostvars"])
         if arguments["own_run"] is not None:
@@ -136,13 +183,37 @@ class ActionModule(VariablesAction):
             check_together(arguments["hosts"], self._task_vars["ansible_play_batch"], play.serial, play.strategy)
         return {}
 
-    def _check_shared(self, values: t.Mapping[str, t.Any]) -> None:
-        """Raise OptionError if a variable that roles share is text in place of a list or dictionary: tasks use it as it is."""
-        for name, value in values.items():
-            if not name.startswith("gpufabric_") or not isinstance(value, (list, dict)):
+    def _check_answers(self, extra: t.Collection[str]) -> None:
+        """Raise OptionError if a variable of the command line, or an answer of a survey, is no value of its type in some role."""
+        for role in sorted(_ROLES.iterdir()):
+            # To parse them all takes half a second.
+            named = names_in((role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"), extra)
+            names = [name for name in named if self._is_told(name)]
+            if not names:
                 continue
+            values = self.read_variables(role, names=names)
+            self._check_shared({name: values[name] for name in names if name in values})
+            if role.name == "nccl_benchmark":
+                # In time for pods, which are created before the benchmark is planned.
+                check_settings(with_sweep(without_prefix(values, "nccl_benchmark_")))
+
+    def _is_told(self, name: str) -> bool:
+        """Whether a variable has a value here: a template may name what is known later, or on workers alone."""
+        try:
+            self.value_of(name)
+        except AnsibleError:
+            return False
+        return True
+
+    def _check_shared(self, values: t.Mapping[str, t.Any]) -> None:
+        """Raise OptionError for a value that tasks use as it is, and that is none of its type."""
+        for name, value in values.items():
             given = self.value_of(name)
-            if isinstance(given, str):
+            if not isinstance(given, str):
+                continue
+            if name in NO_BLANK and not given.strip():
+                raise OptionError(name, given, "a value, or to leave the variable out")
+            if isinstance(value, (list, dict)) and (name.startswith("gpufabric_") or name in NO_TEXT):
                 kind = "list" if isinstance(value, list) else "dictionary"
                 example = value if shown(name, given) is given else {"NAME": "VALUE"}
                 allowed = f"a {kind}; on the command line in JSON: -e '{json.dumps({name: example})}'"

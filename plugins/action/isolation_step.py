@@ -41,6 +41,10 @@ _SETTINGS = (
 _LIMITS = ("silence_timeout", "orphan_timeout", "output_limit")
 
 
+def _times(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return {name: settings[name] for name in ("timeout", "startup_timeout")}
+
+
 class ActionModule(PlanAction):
     """Takes the next step of a search for the role isolate."""
 
@@ -71,7 +75,13 @@ class ActionModule(PlanAction):
             mca = {**begun["launch"].get("mca", {}), **(own["mca"] or {})}
             return {
                 **begun,
-                "launch": {**begun["launch"], "mca": mca, "forward_env": own["forward_env"], **self._limits()},
+                "launch": {
+                    **begun["launch"],
+                    "mca": mca,
+                    "forward_env": own["forward_env"],
+                    **self._limits(),
+                    **_times(settings),
+                },
             }
         if step == "observe":
             return _isolation.observed(search, arguments["runs"])

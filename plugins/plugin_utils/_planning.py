@@ -118,12 +118,18 @@ class VariablesAction(ActionBase):
         """The folder of the task's role."""
         return pathlib.Path(self._task._role._role_path)
 
-    def read_variables(self, role: pathlib.Path, prefix: str = "") -> dict[str, t.Any]:
-        """The value of each variable of a role whose name begins with the prefix, as they are here. Raises OptionError."""
+    def read_variables(
+        self, role: pathlib.Path, prefix: str = "", names: t.Container[str] | None = None
+    ) -> dict[str, t.Any]:
+        """The value of each variable of a role whose name begins with the prefix, as they are here. Raises OptionError.
+
+        ``names``: of those that may be set here; the others have their defaults. None for all.
+        """
         text = (role / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
         options = yaml.safe_load(text)["argument_specs"]["main"]["options"]
         specs = {name: spec for name, spec in options.items() if name.startswith(prefix)}
-        return read_values(specs, {name: self.value_of(name) for name in specs})
+        asked = [name for name in specs if names is None or name in names]
+        return read_values(specs, {name: self.value_of(name) for name in asked})
 
     def value_of(self, name: str) -> t.Any:
         """A variable's value; None if it is not set, or is omit."""

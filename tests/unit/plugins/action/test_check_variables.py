@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import pathlib
 import re
+import types
 
 import pytest
 import yaml
+from ansible_collections.gpufabric.nccl.plugins.action import check_variables
 from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
     ONLY_EXTRA,
     ActionModule,
@@ -85,6 +87,24 @@ def test_a_variable_that_the_inventory_sets_in_vain_is_named():
         check_ignored({}, variables, variables)
     check_ignored({"gpufabric_target": "all"}, variables, variables)
     check_ignored({}, ["g1"], variables)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({"nccl_benchmark_iterations": "-1"}, "nccl_benchmark_iterations: -1 is not allowed; allowed: 1 or more"),
+        ({"nccl_benchmark_collectives": "allreduce"}, "nccl_benchmark_collectives: 'allreduce' is not allowed"),
+        ({"worker_pods_replicas": " "}, "worker_pods_replicas: ' ' is not allowed; allowed: a value, or to leave"),
+        ({"key_exchange_hosts": "g1,g2"}, "key_exchange_hosts: 'g1,g2' is not allowed; allowed: a list"),
+        ({"nccl_benchmark_iterations": "", "nccl_benchmark_max_bytes": "{{ of_a_worker }}", "other": "x"}, None),
+    ],
+)
+def test_answers_are_checked_by_the_first_task_of_a_playbook(planned, monkeypatch, extra, message):
+    monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: extra)
+    monkeypatch.setattr(check_variables, "check_ignored", lambda *arguments: None)
+    monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: types.SimpleNamespace(get_vars=dict))
+    result = planned(ActionModule, "key_exchange", {"playbook": True}, groups={"all": []}, hostvars={}, **extra)
+    assert result == {"changed": False} if message is None else result["msg"].startswith(message), result
 
 
 @pytest.mark.parametrize("prefix", ["awx", "tower"])
