@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pathlib
 import re
@@ -13,7 +14,7 @@ from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import with_sweep
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import shown
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
@@ -115,6 +116,21 @@ def check_together(hosts: t.Sequence[str], batch: t.Container[str], serial: t.Se
         raise OptionError("serial", given, "a play without it: workers are connected and measured together")
 
 
+def check_collections(wanted: t.Iterable[str]) -> None:
+    """Raise GpufabricError for the first collection that is not installed, such as ``containers.podman:>=1.10.0``."""
+    for requirement in wanted:
+        name = requirement.partition(":")[0]
+        try:
+            found = importlib.util.find_spec(f"ansible_collections.{name}")
+        except ModuleNotFoundError:
+            # Its namespace.
+            found = None
+        if found is None:
+            raise GpufabricError(
+                f"the collection {name} is missing; type: ansible-galaxy collection install '{requirement}'"
+            )
+
+
 def check_own_run(name: str, value: t.Any, given: t.Any) -> None:
     """Raise OptionError if ``gpufabric_run_id`` is not what a playbook or role gives it: ``-e`` and facts take precedence over that.
 
@@ -153,6 +169,7 @@ class ActionModule(VariablesAction):
             "type": "dict",
             "options": {"name": {"type": "str", "required": True}, "mark": {"type": "str", "required": True}},
         },
+        "collections": {"type": "list", "elements": "str", "default": []},
         "own_run": {
             "type": "dict",
             "options": {"name": {"type": "str", "required": True}, "value": {"type": "str", "required": True}},
@@ -166,6 +183,7 @@ class ActionModule(VariablesAction):
                 allowed = sorted(path.name for path in _ROLES.iterdir())
                 raise OptionError("roles", name, ", ".join(allowed))
             self._check_shared(self.read_variables(_ROLES / name))
+        check_collections(arguments["collections"])
         if arguments["playbook"]:
             extra = load_extra_vars(self._loader)
             check_slices(extra)

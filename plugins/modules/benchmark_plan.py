@@ -120,7 +120,13 @@ beside:
   type: list
   elements: dict
   version_added: 0.2.0
-  sample: []
+  sample:
+    - id: run-beside
+      severity: warning
+      host: gpu-1
+      cause: Programs of another run, night, of you@there, started 3 minutes ago, are on the host. Both runs measure less than the machine can do.
+      cure: Wait for the end of that run, and then run this one again.
+      evidence: 9 processes in /run/gpufabric/night
 sweep:
   description: What P(gpufabric.nccl.sweep_points#filter) made for each point, empty without a sweep.
   returned: with O(peers)

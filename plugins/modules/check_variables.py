@@ -56,6 +56,14 @@ options:
         description: A variable that the role sets for each host that it joins.
         type: str
         required: true
+  collections:
+    description:
+      - Collections that the role needs and that are not installed with this one, as C(ansible-galaxy collection install) takes them. Fails if
+        one is missing.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.2.0
   own_run:
     description:
       - The variable that names the run in a playbook or role that has a run of its own. Fails if C(gpufabric_run_id) has another value, since

@@ -107,6 +107,15 @@ def test_answers_are_checked_by_the_first_task_of_a_playbook(planned, monkeypatc
     assert result == {"changed": False} if message is None else result["msg"].startswith(message), result
 
 
+def test_a_collection_that_is_missing_is_named_with_the_command_that_installs_it(planned):
+    assert planned(ActionModule, "local_nodes", {"collections": ["gpufabric.nccl"]}) == {"changed": False}
+    for name in ("gpufabric.nosuch", "nosuch.podman"):
+        result = planned(ActionModule, "local_nodes", {"collections": [f"{name}:>=1.2"]})
+        assert result["failed"] and result["msg"] == (
+            f"the collection {name} is missing; type: ansible-galaxy collection install '{name}:>=1.2'"
+        )
+
+
 @pytest.mark.parametrize("prefix", ["awx", "tower"])
 def test_a_slice_of_a_job_is_refused(prefix):
     names = (f"{prefix}_workflow_job_name", f"{prefix}_job_template_name")
