@@ -156,6 +156,14 @@ def test_a_job_that_cannot_work_is_refused_with_one_error_before_a_machine_is_to
     assert nodes.state("g1") == before
 
 
+@pytest.mark.parametrize("playbook", ["kubernetes", slow("mpijob"), slow("compare"), slow("local")])
+def test_a_limit_that_leaves_out_the_controller_is_refused(player, playbook):
+    """All plays would be skipped, and the job would be green."""
+    played = player.playbook(f"gpufabric.nccl.{playbook}", "-i", "gpu-1,gpu-2", "--limit", "gpu-1")
+    told = " ".join(played.output.split())
+    assert played.returncode == 2 and "--limit gpu-1 is not allowed: this playbook runs on the controller" in told, told
+
+
 class Ranks:
     """The program of a job that goes on until /run/hold is gone, and what tells of it on the nodes."""
 
