@@ -10,10 +10,15 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     check_free,
     check_nodes,
     plan_benchmark,
+    runs_beside,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import points_table, with_sweep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
+    PlanAction,
+    as_warnings,
+    without_prefix,
+)
 
 
 class ActionModule(PlanAction):
@@ -30,7 +35,11 @@ class ActionModule(PlanAction):
         nodes, peers = arguments["nodes"], arguments["peers"]
         settings = with_sweep(without_prefix(variables, "nccl_benchmark_"), self._node_env(nodes, variables))
         check_free(arguments["refusals"])
-        plan = check_nodes(nodes, settings) if peers is None else plan_benchmark(nodes, peers, settings)
+        beside = runs_beside(arguments["refusals"])
+        if peers is None:
+            plan = {**check_nodes(nodes, settings), "warnings": as_warnings(beside)}
+        else:
+            plan = {**plan_benchmark(nodes, peers, settings), "beside": beside}
         return {**plan, "settings": settings, "points_table": points_table(settings["sweep_points"])}
 
     def _node_env(self, hosts: t.Iterable[str], variables: t.Mapping[str, t.Any]) -> set[str]:

@@ -4,15 +4,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pathlib
+import re
 import typing as t
 
+from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import with_sweep
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import shown
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
 
 #: What playbooks have in their headers (hosts, imports), where no variable of a host is known.
 ONLY_EXTRA = (
@@ -24,6 +29,43 @@ ONLY_EXTRA = (
     "local_nodes_group",
     "mpijob_state",
     "worker_pods_group",
+)
+
+#: Lists and dictionaries that tasks use as they are, beside those that several roles share: text would be another value there.
+NO_TEXT = ("key_exchange_hosts", "report_isolation", "report_results", "report_sweep")
+#: Numbers and switches that tasks use as they are: a blank would be 0 or false there, or none that a module takes.
+NO_BLANK = (
+    *(
+        "gpufabric_take_over",
+        "isolate_fail_on_bad",
+        "key_exchange_connect_timeout",
+        "key_exchange_key_lifetime",
+        "key_exchange_own",
+    ),
+    *(
+        "key_exchange_port",
+        "key_exchange_user_config",
+        "local_nodes_count",
+        "mpijob_dns_interval",
+        "mpijob_dns_timeout",
+        "mpijob_keep",
+    ),
+    *(
+        "mpijob_operator_timeout",
+        "mpijob_replicas",
+        "mpijob_ssh_port",
+        "mpijob_start_timeout",
+        "mpijob_timeout",
+        "nccl_tests_jobs",
+    ),
+    *(
+        "nccl_tests_spread",
+        "nccl_tests_spread_timeout",
+        "nccl_tests_timeout",
+        "preflight_fail",
+        "preflight_ignore_errors",
+    ),
+    *("preflight_task_timeout", "preflight_timeout", "worker_pods_keep", "worker_pods_replicas", "worker_pods_timeout"),
 )
 
 _ROLES = pathlib.Path(__file__).parents[2] / "roles"
@@ -43,6 +85,22 @@ def check_ignored(
                 raise OptionError(name, variables[host][name], allowed)
 
 
+def check_slices(extra: t.Mapping[str, t.Any]) -> None:
+    """Raise OptionError if AWX runs the job in slices: each would be a benchmark of some of the hosts, at the same time and of the same name.
+
+    ``extra``: the variables of the command line. AWX says nothing of slices to a job, but they are a workflow with the name of the job
+    template.
+    """
+    for prefix in ("awx", "tower"):
+        name = extra.get(f"{prefix}_workflow_job_name")
+        if name is not None and name == extra.get(f"{prefix}_job_template_name"):
+            allowed = (
+                "a job template without slices (Job Slicing 1), since workers are connected and measured together; if it has none, a workflow"
+                " that is not called like the job template"
+            )
+            raise OptionError(f"{prefix}_workflow_job_name", name, allowed)
+
+
 def check_together(hosts: t.Sequence[str], batch: t.Container[str], serial: t.Sequence[t.Any], strategy: str) -> None:
     """Raise OptionError if there are no hosts, or if a play does not run its tasks on all of them at the same time.
 
@@ -56,6 +114,21 @@ def check_together(hosts: t.Sequence[str], batch: t.Container[str], serial: t.Se
     if any(serial) and any(host not in batch for host in hosts):
         given = serial[0] if len(serial) == 1 else list(serial)
         raise OptionError("serial", given, "a play without it: workers are connected and measured together")
+
+
+def check_collections(wanted: t.Iterable[str]) -> None:
+    """Raise GpufabricError for the first collection that is not installed, such as ``containers.podman:>=1.10.0``."""
+    for requirement in wanted:
+        name = requirement.partition(":")[0]
+        try:
+            found = importlib.util.find_spec(f"ansible_collections.{name}")
+        except ModuleNotFoundError:
+            # Its namespace.
+            found = None
+        if found is None:
+            raise GpufabricError(
+                f"the collection {name} is missing; type: ansible-galaxy collection install '{requirement}'"
+            )
 
 
 def check_own_run(name: str, value: t.Any, given: t.Any) -> None:
@@ -80,6 +153,11 @@ def check_group(
         raise OptionError(name, group, f"another group, since the inventory has {listing(others)} in this one")
 
 
+def names_in(text: str, names: t.Collection[str]) -> list[str]:
+    """Those of the names that are options in the text of argument_specs."""
+    return [name for name in names if re.search(rf"^ +{re.escape(name)}:", text, re.MULTILINE)]
+
+
 class ActionModule(VariablesAction):
     """Checks the variables of several roles at once."""
 
@@ -91,6 +169,7 @@ class ActionModule(VariablesAction):
             "type": "dict",
             "options": {"name": {"type": "str", "required": True}, "mark": {"type": "str", "required": True}},
         },
+        "collections": {"type": "list", "elements": "str", "default": []},
         "own_run": {
             "type": "dict",
             "options": {"name": {"type": "str", "required": True}, "value": {"type": "str", "required": True}},
@@ -104,8 +183,12 @@ class ActionModule(VariablesAction):
                 allowed = sorted(path.name for path in _ROLES.iterdir())
                 raise OptionError("roles", name, ", ".join(allowed))
             self._check_shared(self.read_variables(_ROLES / name))
+        check_collections(arguments["collections"])
         if arguments["playbook"]:
-            known = {**self._task.get_play().get_vars(), **load_extra_vars(self._loader)}
+            extra = load_extra_vars(self._loader)
+            check_slices(extra)
+            self._check_answers(extra)
+            known = {**self._task.get_play().get_vars(), **extra}
             check_ignored(known, self._task_vars["groups"]["all"], self._task_vars["hostvars"])
         if arguments["own_run"] is not None:
             check_own_run(**arguments["own_run"], given=self.value_of("gpufabric_run_id"))
@@ -118,13 +201,37 @@ class ActionModule(VariablesAction):
             check_together(arguments["hosts"], self._task_vars["ansible_play_batch"], play.serial, play.strategy)
         return {}
 
-    def _check_shared(self, values: t.Mapping[str, t.Any]) -> None:
-        """Raise OptionError if a variable that roles share is text in place of a list or dictionary: tasks use it as it is."""
-        for name, value in values.items():
-            if not name.startswith("gpufabric_") or not isinstance(value, (list, dict)):
+    def _check_answers(self, extra: t.Collection[str]) -> None:
+        """Raise OptionError if a variable of the command line, or an answer of a survey, is no value of its type in some role."""
+        for role in sorted(_ROLES.iterdir()):
+            # To parse them all takes half a second.
+            named = names_in((role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"), extra)
+            names = [name for name in named if self._is_told(name)]
+            if not names:
                 continue
+            values = self.read_variables(role, names=names)
+            self._check_shared({name: values[name] for name in names if name in values})
+            if role.name == "nccl_benchmark":
+                # In time for pods, which are created before the benchmark is planned.
+                check_settings(with_sweep(without_prefix(values, "nccl_benchmark_")))
+
+    def _is_told(self, name: str) -> bool:
+        """Whether a variable has a value here: a template may name what is known later, or on workers alone."""
+        try:
+            self.value_of(name)
+        except AnsibleError:
+            return False
+        return True
+
+    def _check_shared(self, values: t.Mapping[str, t.Any]) -> None:
+        """Raise OptionError for a value that tasks use as it is, and that is none of its type."""
+        for name, value in values.items():
             given = self.value_of(name)
-            if isinstance(given, str):
+            if not isinstance(given, str):
+                continue
+            if name in NO_BLANK and not given.strip():
+                raise OptionError(name, given, "a value, or to leave the variable out")
+            if isinstance(value, (list, dict)) and (name.startswith("gpufabric_") or name in NO_TEXT):
                 kind = "list" if isinstance(value, list) else "dictionary"
                 example = value if shown(name, given) is given else {"NAME": "VALUE"}
                 allowed = f"a {kind}; on the command line in JSON: -e '{json.dumps({name: example})}'"

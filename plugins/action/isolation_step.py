@@ -8,7 +8,11 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_limits
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
+    PlanAction,
+    as_warnings,
+    without_prefix,
+)
 
 #: The variables of the role that decide what a search measures, and how long it waits.
 _SETTINGS = (
@@ -37,6 +41,10 @@ _SETTINGS = (
 _LIMITS = ("silence_timeout", "orphan_timeout", "output_limit")
 
 
+def _times(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return {name: settings[name] for name in ("timeout", "startup_timeout")}
+
+
 class ActionModule(PlanAction):
     """Takes the next step of a search for the role isolate."""
 
@@ -59,14 +67,21 @@ class ActionModule(PlanAction):
         step, search = arguments["step"], arguments["search"]
         if step == "check":
             check_limits(self._limits())
-            return _isolation.check(arguments["infos"], {**settings, "mca": own["mca"]})
+            checked = _isolation.check(arguments["infos"], {**settings, "mca": own["mca"]})
+            return {**checked, "warnings": as_warnings(checked["beside"])}
         if step == "begin":
             found = {"info": arguments["infos"], "peers": arguments["peers"], "lost": arguments["lost"]}
             begun = _isolation.search(found, settings, arguments["earlier"])
             mca = {**begun["launch"].get("mca", {}), **(own["mca"] or {})}
             return {
                 **begun,
-                "launch": {**begun["launch"], "mca": mca, "forward_env": own["forward_env"], **self._limits()},
+                "launch": {
+                    **begun["launch"],
+                    "mca": mca,
+                    "forward_env": own["forward_env"],
+                    **self._limits(),
+                    **_times(settings),
+                },
             }
         if step == "observe":
             return _isolation.observed(search, arguments["runs"])

@@ -4,8 +4,13 @@
 
 from __future__ import annotations
 
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeModule
 
 
 class ActionModule(NodeModule):
     """Runs the module on the node, and keeps what Ansible acts on out of its answer."""
+
+    TEXTS: t.ClassVar[dict[str, Spec]] = {"cap_add": {"type": "list", "elements": "str"}}

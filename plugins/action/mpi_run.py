@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import multiprocessing
 import os
 import signal
 import tempfile
@@ -69,6 +70,10 @@ class _LauncherLost(Exception):
     def __init__(self, why: str, problem: ProblemDict | None = None) -> None:
         super().__init__(why)
         self.problem = problem
+
+
+class _ControllerKilled(KeyboardInterrupt):
+    """The playbook's own process is gone, and this one, which works on a task of it, is left."""
 
 
 class _TookTooLong(_LauncherLost):
@@ -169,7 +174,7 @@ class ActionModule(NodeAction):
                     raise _LauncherLost(
                         f"the run on {self._launcher} is not over after {longest:g} s, which its points may take at most"
                     )
-                time.sleep(0 if look.has_more else poll_interval(now - begin, now - news))
+                _wait(0 if look.has_more else poll_interval(now - begin, now - news))
                 look = self._look(directory, pid, start, journal.offset)
                 over = self._take(journal.feed(look.events), narrator, outcomes, len(points))
                 if over is not None:
@@ -235,6 +240,7 @@ class ActionModule(NodeAction):
         deadline = time.monotonic() + self._grace
         told = False
         while True:
+            _check_controller()
             answer, said = self._ask_once(command, parse)
             if answer is not None:
                 if told:
@@ -354,6 +360,21 @@ def _without_launcher(
 def _in_archive(point: t.Mapping[str, t.Any], directory: str, archive: str) -> dict[str, str]:
     paths = {name: os.path.relpath(point[f"{name}_path"], directory) for name in ("stdout", "stderr")}
     return {"archive": archive, **paths}
+
+
+def _wait(seconds: float) -> None:
+    """Wait so long. Raises _ControllerKilled."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        _check_controller()
+        time.sleep(min(1.0, left))
+
+
+def _check_controller() -> None:
+    """Raise _ControllerKilled if this is what is left of a playbook that was killed: AWX kills no process but the playbook's own."""
+    parent = multiprocessing.parent_process()
+    if parent is not None and os.getppid() != parent.pid:
+        raise _ControllerKilled
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source 
     FETCH_TIMEOUT,
     check_address,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, read_value
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction
 
 #: An archive goes with the arguments of the module: nccl-tests is 73 KB.
@@ -35,6 +35,8 @@ _RUNNING = {"done": [text(r"[a-z0-9_]{1,80}", "the name of a program")], "line":
 
 class ActionModule(NodeAction):
     """Takes the archive along, and follows the build."""
+
+    TEXTS: t.ClassVar[dict[str, Spec]] = {"programs": {"type": "list", "elements": "str"}}
 
     def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """Run the action."""

@@ -32,6 +32,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Sel
 RUN_ID_VARIABLE = "GPUFABRIC_RUN_ID"
 RUN_DIR_VARIABLE = "GPUFABRIC_RUN_DIR"
 
+#: Set in every process of a point, on every node, so that it can be found and ended.
+POINT_VARIABLE = "GPUFABRIC_POINT"
+#: The same for Open MPI's daemons: sshd lets MCA parameters in, mpirun hands them on, and unknown ones do nothing.
+DAEMON_VARIABLES = ("OMPI_MCA_gpufabric_point", "PRTE_MCA_gpufabric_point")
+
 #: Of every module that touches the run.
 RUN_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "run_id": {"type": "str", "default": "default"},

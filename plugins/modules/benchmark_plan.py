@@ -33,7 +33,9 @@ options:
     type: list
     elements: dict
   refusals:
-    description: The C(problems) that M(gpufabric.nccl.mpi_node_info) returned, by worker. If there are any, the plan fails with them.
+    description:
+      - The C(problems) that M(gpufabric.nccl.mpi_node_info) returned, by worker. If the run must not be started on one, the plan fails with
+        them. If there are programs of another run on one, the task warns.
     type: dict
     default: {}
 seealso:
@@ -122,6 +124,19 @@ hardware:
       description: What the NVLinks of a GPU carry in one direction, in GB/s; V(null) if it is not known.
       type: float
       sample: 450.0
+beside:
+  description: A warning, as M(gpufabric.nccl.mpi_node_info) returns it, for each other run that has programs on the workers.
+  returned: with O(peers)
+  type: list
+  elements: dict
+  version_added: 0.2.0
+  sample:
+    - id: run-beside
+      severity: warning
+      host: gpu-1
+      cause: Programs of another run, night, of you@there, started 3 minutes ago, are on the host. Both runs measure less than the machine can do.
+      cure: Wait for the end of that run, and then run this one again.
+      evidence: 9 processes in /run/gpufabric/night
 sweep:
   description: What P(gpufabric.nccl.sweep_points#filter) made for each point, empty without a sweep.
   returned: with O(peers)

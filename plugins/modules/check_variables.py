@@ -32,6 +32,8 @@ options:
     description:
       - Whether to fail if the inventory sets a variable that the collection's playbooks read in their headers, such as C(gpufabric_target).
         Ansible knows no variable of a host there, and would ignore it.
+      - Also fails if a variable of the command line, such as an answer of a survey of AWX, is no value of its type in a role of the collection.
+      - Also fails in a slice of a job of AWX. AWX tells a job of its slices only by a workflow that has the name of the job template.
     type: bool
     default: false
   hosts:
@@ -54,6 +56,14 @@ options:
         description: A variable that the role sets for each host that it joins.
         type: str
         required: true
+  collections:
+    description:
+      - Collections that the role needs and that are not installed with this one, as C(ansible-galaxy collection install) takes them. Fails if
+        one is missing.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.2.0
   own_run:
     description:
       - The variable that names the run in a playbook or role that has a run of its own. Fails if C(gpufabric_run_id) has another value, since

@@ -90,6 +90,18 @@ answered:
   type: list
   elements: str
   sample: [g1, g2]
+beside:
+  description: A warning, as M(gpufabric.nccl.mpi_node_info) returns it, for each other run that has programs on the nodes.
+  returned: V(check)
+  type: list
+  elements: dict
+  sample:
+    - id: run-beside
+      severity: warning
+      host: gpu-1
+      cause: Programs of another run, night, of you@there, started 3 minutes ago, are on the host. Both runs measure less than the machine can do.
+      cure: Wait for the end of that run, and then run this one again.
+      evidence: 9 processes in /run/gpufabric/night
 document:
   description: What C(isolation.json) holds.
   returned: V(begin) and V(observe)

@@ -17,7 +17,7 @@ description:
   - Each is like a bare-metal node. It has its own host name, processes, C(/run) and C(/tmp), and an address on two
     networks (C(eth0), where names of nodes resolve, and C(net1)). Its sshd on port 22 accepts root's key.
   - Makes the keys, pins the host keys, and returns when the sshd of every node answers and every name resolves.
-  - M(containers.podman.podman_container) cannot do this, because it takes no overlay of a root file system (C(/:O)) and
+  - The module containers.podman.podman_container cannot do this, because it takes no overlay of a root file system (C(/:O)) and
     starts one container a call.
   - Nodes are not a security boundary. Root inside a node can read every file on this machine's root file system.
 options:
@@ -107,7 +107,9 @@ attributes:
   idempotent:
     support: full
 seealso:
-  - module: containers.podman.podman_network
+  - name: containers.podman.podman_network
+    description: The module that makes the networks, in the collection containers.podman.
+    link: https://docs.ansible.com/ansible/latest/collections/containers/podman/podman_network_module.html
 author:
   - gpufabric contributors (@gpufabric)
 """

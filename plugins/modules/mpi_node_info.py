@@ -173,7 +173,8 @@ node:
         gbps: {description: Its rate in Gb/s; V(null) if the kernel does not say it., type: float, sample: 400.0}
 problems:
   description:
-    - Why a play must not start the run O(run_id) here. Empty without O(claim), or if the run is free.
+    - Why a play must not start the run O(run_id) here, if O(claim) is given and the run is not free.
+    - A warning, C(run-beside), for each other run that has programs here. As root, the module sees those of all users.
   returned: success
   type: list
   elements: dict
@@ -193,6 +194,7 @@ problems:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import read_node
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.other_runs import find_others
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 
@@ -212,7 +214,8 @@ def run(params: dict, check_mode: bool) -> dict:
     claim = params["claim"]
     refusal = None if claim is None or claim["take_over"] else Ownership(run_dir, claim).refusal()
     facts = {name: params[name] for name in NODE_ARGUMENT_SPEC}
-    return {"node": read_node(**facts), "problems": [refusal.as_dict()] if refusal else []}
+    problems = [*([refusal] if refusal else []), *find_others(run_dir)]
+    return {"node": read_node(**facts), "problems": [found.as_dict() for found in problems]}
 
 
 def main() -> None:

@@ -12,12 +12,13 @@ version_added: 0.1.0
 description:
   - Runs a list of points, each a program with arguments and environment, by Open MPI 4 or 5, over the run's private sshd.
   - A process on the launcher runs the points and needs no connection. The controller polls its progress, first after 0.15 seconds and
-    later up to every 15 seconds. It shows a line when a point begins or ends, and the rows of nccl-tests as they come. If the
-    connection breaks or the controller is lost, the run continues.
+    later up to every 15 seconds. It shows a line when a point begins or ends, and the rows of nccl-tests as they come.
+  - If the connection breaks or the controller is lost, the run continues for O(orphan_timeout) and then ends itself. The points that have
+    finished are kept, and the next call continues the run.
   - A second call with the same points and settings follows a run that is still going on, and does not start it twice. If the points
     or settings differ, that call fails. If the run has already ended and its result was never collected, the call returns that result.
   - If a run was stopped, ended itself, or lost its process on the launcher, the next call continues it; see O(resume).
-  - A play that is interrupted ends the run.
+  - A play that is interrupted ends the run. So does a task whose C(ansible-playbook) process was killed, if the task itself was not.
   - With O(claim), a run that another play has taken since is neither continued nor ended by this one. Only O(state=prepared) takes a run
     over, as M(gpufabric.nccl.sshd_instance) and M(gpufabric.nccl.mpi_hostfile) do, which come before.
   - A point that takes too long, fails, or is stopped leaves no process. On all hosts of the hostfile, the module ends each process that
@@ -180,8 +181,8 @@ options:
     description:
       - How long a run continues without being polled, in seconds. After that it ends itself. V(0) is for ever.
       - A task that waits for the run polls it. After O(state=started), no task does.
+      - By default 90, and at least 30 more than O(poll_grace). With O(state=started) it is 3600 until a task waits for the run.
     type: float
-    default: 3600
     version_added: 0.2.0
   time_limit:
     description:

@@ -30,6 +30,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     check_nodes,
     complete_results,
     plan_benchmark,
+    runs_beside,
     uses_gpus,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.causes_ssh import ENTRIES as SSH_ENTRIES
@@ -68,16 +69,19 @@ _PROBLEMS = {
 
 
 def check(infos: Results, settings: Entry) -> dict[str, t.Any]:
-    """Whether those that answered can run the benchmark together: as check_nodes, and ``answered``. Raises GpufabricError.
+    """Whether those that answered can run the benchmark together: as check_nodes, ``answered``, and ``beside`` as runs_beside.
+
+    Raises GpufabricError.
 
     ``infos``: what mpi_node_info returned, by host. ``settings``: the role's, as text or numbers.
     """
-    check_free({host: info.get("problems") for host, info in infos.items() if "node" in info})
+    told = {host: info.get("problems") for host, info in infos.items() if "node" in info}
+    check_free(told)
     nodes = _nodes(infos)
     settings = _with_defaults(settings, nodes)
     _new_state(list(infos), settings, {})
     able = _renamed(check_nodes, nodes, _benchmark_settings(settings)) if nodes else {"node_env": {}}
-    return {**able, "answered": list(nodes)}
+    return {**able, "answered": list(nodes), "beside": runs_beside(told)}
 
 
 def search(results: Entry, settings: Entry, before: str) -> dict[str, t.Any]:

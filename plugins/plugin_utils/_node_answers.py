@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, read_value
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, one_line
 
 #: What Ansible does something with, in the answer of any module: it makes hosts and groups, marks hosts as unreachable, and takes it for
@@ -101,12 +102,31 @@ def _cleaned(error: AnsibleError) -> AnsibleError:
     return type(error)(clean(str(error)))
 
 
+def with_texts(arguments: t.Mapping[str, t.Any], texts: t.Mapping[str, Spec]) -> dict[str, t.Any]:
+    """The arguments of a task with the values of those that are text, by their specs; without those that are blank. Raises OptionError."""
+    given = {name: value for name, value in arguments.items() if name in texts and isinstance(value, str)}
+    read = {name: read_value(name, texts[name], value) for name, value in given.items()}
+    kept = {name: value for name, value in arguments.items() if name not in read}
+    return {**kept, **{name: value for name, value in read.items() if value is not None}}
+
+
 class NodeAction(ActionBase):
     """An action whose module runs on a node, and may say only what ``told_by_node`` lets through."""
 
     TRANSFERS_FILES = False
     # What came of it would be asked for by Ansible's own module, which hands on any answer.
     _supports_async = False
+    #: Lists and dictionaries that roles hand on as they are given, so that text is read here, as all roles read it.
+    TEXTS: t.ClassVar[dict[str, Spec]] = {}
+
+    def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Run the action."""
+        result = super().run(tmp, task_vars)
+        try:
+            self._task.args = with_texts(self._task.args, self.TEXTS)
+        except OptionError as error:
+            raise AnsibleActionFail(str(error)) from None
+        return result
 
     def show(self, host: str, text: str) -> None:
         """Show what a node says of its progress, as one line, so that it is no line of Ansible's or of another node's."""

@@ -18,11 +18,20 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import AnswerError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import (
+    Problem,
+    ProblemDict,
+    ProblemError,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_values
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, listing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
+    clean,
+    clean_values,
+    listing,
+    one_line,
+)
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import hidden
 
 try:
@@ -58,6 +67,12 @@ def problems_of(error: GpufabricError) -> list[ProblemDict]:
     if isinstance(error, AnswerError):
         return [problem("wrong-answer", error.host, str(error)).as_dict()]
     return [item.as_dict() for item in error.problems] if isinstance(error, ProblemError) else []
+
+
+def as_warnings(problems: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
+    """Problems as Ansible shows ``warnings`` of a result, each in one line."""
+    found = map(Problem.from_dict, problems)
+    return [one_line(f"{entry.host}: {entry.in_a_line()}" if entry.host else entry.in_a_line(), 500) for entry in found]
 
 
 def note_of(action: ActionBase) -> str:
@@ -103,12 +118,18 @@ class VariablesAction(ActionBase):
         """The folder of the task's role."""
         return pathlib.Path(self._task._role._role_path)
 
-    def read_variables(self, role: pathlib.Path, prefix: str = "") -> dict[str, t.Any]:
-        """The value of each variable of a role whose name begins with the prefix, as they are here. Raises OptionError."""
+    def read_variables(
+        self, role: pathlib.Path, prefix: str = "", names: t.Container[str] | None = None
+    ) -> dict[str, t.Any]:
+        """The value of each variable of a role whose name begins with the prefix, as they are here. Raises OptionError.
+
+        ``names``: of those that may be set here; the others have their defaults. None for all.
+        """
         text = (role / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
         options = yaml.safe_load(text)["argument_specs"]["main"]["options"]
         specs = {name: spec for name, spec in options.items() if name.startswith(prefix)}
-        return read_values(specs, {name: self.value_of(name) for name in specs})
+        asked = [name for name in specs if names is None or name in names]
+        return read_values(specs, {name: self.value_of(name) for name in asked})
 
     def value_of(self, name: str) -> t.Any:
         """A variable's value; None if it is not set, or is omit."""

@@ -14,13 +14,15 @@ import typing as t
 
 import pytest
 import yaml
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
 
 ROOT = pathlib.Path(__file__).parents[2]
 GUIDES = [ROOT / "README.md", ROOT / "CODE_OF_CONDUCT.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 ROLE_PAGES = sorted(ROOT.glob("roles/*/README.md"))
 PAGES = [*GUIDES, *sorted(ROOT.glob("containers/*/README.md")), ROOT / "tests/testbed/README.md", *ROLE_PAGES]
 EXAMPLES = sorted(ROOT.glob("docs/examples/*.yml"))
-AWX = sorted(ROOT.glob("docs/examples/awx/*.yml"))
+AWX = sorted(ROOT.glob("examples/awx/*.yml"))
+CONTROLLER = ROOT / "examples/awx/controller.yml"
 #: What the name of a variable begins with.
 PREFIXES = (
     *("worker_pods", "mpijob", "nccl_benchmark", "gpufabric", "key_exchange", "preflight", "isolate", "report"),
@@ -162,34 +164,90 @@ def modules_of_awx() -> pathlib.Path:
     return place
 
 
+#: What YAML makes of the types of options; what is a template may be anything.
+AWX_TYPES = {"str": (str,), "bool": (bool,), "int": (int,), "dict": (dict,), "list": (list,)}
+
+
+def wrong_arguments(options: dict[str, t.Any], given: dict[str, t.Any], name: str) -> t.Iterator[str]:
+    """What is wrong with the arguments of a module, by its documentation."""
+    yield from (
+        f"{name} lacks {option}" for option, one in options.items() if one.get("required") and option not in given
+    )
+    for option, value in given.items():
+        spec = options.get(option)
+        if spec is None:
+            yield f"{name} has no {option}"
+        elif not (isinstance(value, str) and "{{" in value):
+            if not isinstance(value, AWX_TYPES[spec["type"]]) or value not in spec.get("choices", [value]):
+                yield f"{name}: {option}: {value}"
+            nested = spec.get("suboptions")
+            for entry in (value if isinstance(value, list) else [value]) if nested else ():
+                yield from wrong_arguments(nested, entry, f"{name}.{option}")
+
+
+def awx_calls() -> list[tuple[str, dict[str, t.Any]]]:
+    """The modules of awx.awx that the example calls, with their arguments."""
+    (play,) = yaml.safe_load(CONTROLLER.read_text())
+    return [(name, task[name]) for task in play["tasks"] for name in task if name.startswith("awx.awx.")]
+
+
 def test_awx_is_set_up_with_options_that_there_are():
     modules = modules_of_awx()
-    (play,) = yaml.safe_load((ROOT / "docs/examples/awx/controller.yml").read_text())
-    calls = [(name, task[name]) for task in play["tasks"] for name in task if name.startswith("awx.awx.")]
-    assert len(calls) == 4
+    (play,) = yaml.safe_load(CONTROLLER.read_text())
+    calls = awx_calls()
+    assert len(calls) == len(play["tasks"]) == 17
+    wrong = []
     for name, arguments in calls:
         text = (modules / f"{name.rpartition('.')[2]}.py").read_text()
         options = yaml.safe_load(re.search(r"^DOCUMENTATION = '''(.*?)'''", text, re.M | re.DOTALL)[1])["options"]
-        given = {**play["module_defaults"]["group/awx.awx.controller"], **arguments}
-        assert given.keys() - options.keys() == set(), name
-        assert {option for option, value in options.items() if value.get("required")} - given.keys() == set(), name
-        for option, value in given.items():
-            nested = options[option].get("suboptions", {})
-            entries = value if isinstance(value, list) and nested else []
-            assert {key for entry in entries for key in entry} - nested.keys() == set(), (name, option)
+        wrong += wrong_arguments(options, arguments, name)
+    assert wrong == []
 
 
 def test_each_job_of_awx_has_its_playbook():
-    (play,) = yaml.safe_load((ROOT / "docs/examples/awx/controller.yml").read_text())
-    templates, workflow = play["tasks"][2:]
-    names = {f"NCCL {playbook}" for playbook in templates["loop"]}
-    nodes = workflow["awx.awx.workflow_job_template"]["workflow_nodes"]
-    assert {node["unified_job_template"]["name"] for node in nodes} <= names
-    imports = {path.stem: yaml.safe_load(path.read_text())[0] for path in AWX if path.stem != "controller"}
-    assert set(templates["loop"]) <= imports.keys()
-    assert {name: play["import_playbook"] for name, play in imports.items()} == {
-        name: f"gpufabric.nccl.{name}" for name in imports
+    templates: dict[str, str] = {}
+    for name, arguments in awx_calls():
+        if name == "awx.awx.job_template":
+            for item in (
+                ["bare_metal", "isolate", "diagnose", "teardown"] if "{{ item }}" in arguments["name"] else [""]
+            ):
+                named = {key: arguments[key].replace("{{ item }}", item) for key in ("name", "playbook")}
+                templates[named["name"]] = named["playbook"]
+    playbooks = {path.name: yaml.safe_load(path.read_text()) for path in AWX}
+    assert set(templates.values()) | {"controller.yml", "inventory.yml"} == playbooks.keys()
+    (workflow,) = (arguments for name, arguments in awx_calls() if name.endswith("workflow_job_template"))
+    nodes = {node["identifier"]: node for node in workflow["workflow_nodes"]}
+    assert {node["unified_job_template"]["name"] for node in nodes.values()} <= templates.keys()
+    followed = [
+        entry["identifier"] for node in nodes.values() for some in node.get("related", {}).values() for entry in some
+    ]
+    assert set(followed) == nodes.keys() - {"benchmark"}
+    # AWX runs slices in a workflow of this name.
+    assert workflow["name"] not in templates
+    imports = {
+        name: plays[0]["import_playbook"] for name, (*plays,) in playbooks.items() if "import_playbook" in plays[0]
     }
+    assert imports == {
+        name: f"gpufabric.nccl.{name[:-4]}"
+        for name in playbooks.keys() - {"controller.yml", "inventory.yml", "report.yml"}
+    }
+
+
+def test_surveys_of_awx_ask_for_variables_that_there_are():
+    specs = {}
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        specs.update(yaml.safe_load(path.read_text())["argument_specs"]["main"]["options"])
+    questions = [
+        question for _name, arguments in awx_calls() for question in arguments.get("survey_spec", {}).get("spec", [])
+    ]
+    assert len(questions) == 9
+    for question in questions:
+        spec = specs[question["variable"]]
+        assert {"int": "integer"}.get(spec["type"], question["type"]) == question["type"], question
+        assert set(question.get("choices", [])) <= set(spec.get("choices", [])), question
+        # As AWX gives it.
+        if "default" in question:
+            read_value(question["variable"], spec, question["default"])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=show)

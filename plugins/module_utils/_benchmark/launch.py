@@ -58,6 +58,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs impor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
+#: Seconds that a run goes on without being polled: followed by a task, which polls at least every 15 s, and not followed yet. A run
+#: whose controller was killed is to be gone after two minutes, of which its end on hosts that do not answer takes up to 30 s.
+_FOLLOWED, _UNFOLLOWED = 90.0, 3600.0
+#: How much longer than poll_grace it is.
+_BESIDE_GRACE = 30.0
+
 #: The options of mpi_run, for the module and its action.
 ARGUMENT_SPEC: dict[str, t.Any] = {
     **RUN_ARGUMENT_SPEC,
@@ -91,7 +97,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "timeout": {"type": "float", "default": 600},
     "startup_timeout": {"type": "float", "default": 120},
     "silence_timeout": {"type": "float", "default": 0},
-    "orphan_timeout": {"type": "float", "default": 3600},
+    "orphan_timeout": {"type": "float"},
     "time_limit": {"type": "float"},
     "output_limit": {"type": "str", "default": "2G"},
     "resume": {"type": "bool", "default": True},
@@ -213,13 +219,23 @@ def describe(plan: Plan, run: Run, check_mode: bool) -> list[dict[str, t.Any]]:
     ]
 
 
+def orphan_limit(params: t.Mapping[str, t.Any]) -> float:
+    """Seconds after which a run that nobody polls ends itself; 0 is never."""
+    if params["orphan_timeout"] is not None:
+        return float(params["orphan_timeout"])
+    if params["state"] == "started":
+        return _UNFOLLOWED
+    # A controller that asks again and again for poll_grace has not given the run up.
+    return max(_FOLLOWED, params["poll_grace"] + _BESIDE_GRACE)
+
+
 def make_plan(params: dict[str, t.Any], run_dir: RunDir, account: Account, check_mode: bool) -> tuple[Plan, list[str]]:
     """All that is to be run, and what of the settings is done otherwise than said, and why. Raises GpufabricError."""
     points = parse_points(params["points"] or [], params["timeout"], params["ranks_per_node"])
     limits = Limits(
         startup=params["startup_timeout"],
         silence=params["silence_timeout"],
-        orphan=params["orphan_timeout"],
+        orphan=orphan_limit(params),
         total=params["time_limit"],
         output=parse_size("output_limit", params["output_limit"]),
     )

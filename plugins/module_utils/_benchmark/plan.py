@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import ipaddress
 import posixpath
 import re
@@ -57,7 +58,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import NodeInfo
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
 #: Of nccl-tests, and alltoallv of rccl-tests.
@@ -85,6 +86,9 @@ _OWN_VARIABLES = {"g": "gpus_per_rank", "ng": "gpus_per_rank", "t": "threads_per
 #: cycles are endless. A program knows its long options by their beginnings, too.
 _ENDLESS = re.compile(r"(?P<minbytes>b|mi\w*)|(?P<run_cycles>N|ru\w*)")
 _ZERO = re.compile(r"[+-]?(?:0+(?:\.0*)?|\.0+)[A-Za-z]?\Z")
+#: The warning of mpi_node_info of another run, and how many of these are told.
+_BESIDE = "run-beside"
+_MOST_BESIDE = 8
 
 _VERSION = text(r"[A-Za-z0-9.+!_-]{1,64}", "a version of letters, digits and .+!_-")
 #: What is used of a node that mpi_node_info returned.
@@ -392,6 +396,28 @@ def check_free(refusals: t.Mapping[str, t.Any]) -> None:
         raise ProblemError(*found)
 
 
+def runs_beside(told: t.Mapping[str, t.Any]) -> list[ProblemDict]:
+    """A warning for each other run that hosts have programs of. ``told``: the ``problems`` of mpi_node_info, by host.
+
+    Its host is that of the run, if there is one alone; else the evidence names them.
+    """
+    found: dict[str, dict[str, ProblemDict]] = {}
+    for host, entries in told.items():
+        for entry in entries_from(entries):
+            if entry["id"] == _BESIDE:
+                # The cure names the run; how long it has been going on may differ by a second.
+                found.setdefault(entry["cure"], {}).setdefault(host, entry)
+    return [_of_hosts(entries) for entries in list(found.values())[:_MOST_BESIDE]]
+
+
+def _of_hosts(entries: t.Mapping[str, ProblemDict]) -> ProblemDict:
+    """One warning for the same one of several hosts. ``entries``: by host."""
+    first = Problem.from_dict(next(iter(entries.values())))
+    if len(entries) == 1:
+        return dataclasses.replace(first, severity="warning", host=next(iter(entries))).as_dict()
+    return dataclasses.replace(first, severity="warning", host=None, evidence=f"on {listing(entries)}").as_dict()
+
+
 def _checked_nodes(nodes: t.Mapping[str, t.Any]) -> dict[str, NodeInfo]:
     """The nodes without what is not used of them. Raises NodeError if a node returned something else than mpi_node_info does."""
     return {host: check_answer(host, "node", node, _NODE) for host, node in nodes.items()}
@@ -459,7 +485,7 @@ def complete_results(
 ) -> list[ResultDocument]:
     """A result document for each point, also for one that printed no result.
 
-    ``plan``: of plan_benchmark, its ``points`` and ``sweep``. ``run``: what mpi_run returned, its ``points`` in the same order,
+    ``plan``: of plan_benchmark, its ``points`` and ``sweep``, and ``beside``, of runs_beside. ``run``: what mpi_run returned, its ``points`` in the same order,
     whether it was ``limited``, and the ``msg`` where points failed. Points of a sweep that were not run since its time was
     over have no document: they are missing, and that is all. ``found``: what a look at the hosts found after points failed.
     ``hosts``: what mpi_preflight returned of each host then. Raises AnswerError if a result is none.
@@ -509,6 +535,7 @@ def complete_results(
             # With the total, it can be told of a few results that there should be more.
             **({"sweep": {**swept, "total": len(sweep)}} if swept else {}),
         }
+        problems += [Problem.from_dict(entry) for entry in entries_from(plan.get("beside"))]
         documents.append(add_problems(document, problems))
     return documents
 

@@ -20,6 +20,14 @@ ENTRIES: tuple[Entry, ...] = (
         found_by="mpi_run, mpi_hostfile, sshd_instance, local_nodes and the role mpijob",
     ),
     entry(
+        "run-beside",
+        "Programs of another run[, {run_id},][ of {owner}][, started {age},] are on the host. Both runs measure less than the machine can do.",
+        "Wait for the end of that run, and then run this one again. To end it, run the playbook gpufabric.nccl.teardown[ with -e"
+        " gpufabric_run_id={run_id}].",
+        severity="warning",
+        found_by="mpi_node_info, with the programs of this user; as root, with those of all",
+    ),
+    entry(
         "run-taken",
         "The run[ {run_id}] [{state}|belongs to another owner][, started {age}].",
         "Set gpufabric_run_id to another name. To replace that run, set gpufabric_take_over=true.",

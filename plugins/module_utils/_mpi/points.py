@@ -22,9 +22,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Node
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import check_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import without_marks
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import POINT_VARIABLE, Reach
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import POINT_VARIABLE, RUN_ID_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, listing
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\Z")
@@ -84,7 +84,7 @@ class Limits:
 
     startup: float = 120.0
     silence: float = 0.0
-    orphan: float = 3600.0
+    orphan: float = 90.0
     total: float | None = None
     output: int = 2 << 30
 

@@ -18,11 +18,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Node
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import DidNotEnd, run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE
 
-#: Set in every process of a point, on every node, so that it can be found and ended.
-POINT_VARIABLE = "GPUFABRIC_POINT"
-#: The same for Open MPI's daemons: sshd lets MCA parameters in, mpirun hands them on, and unknown ones do nothing.
-DAEMON_VARIABLES = ("OMPI_MCA_gpufabric_point", "PRTE_MCA_gpufabric_point")
-
 #: Seconds until a host has to have answered: to connect, then twice to wait for processes to end.
 _CONNECT_TIMEOUT = 5
 _DEADLINE = 20.0

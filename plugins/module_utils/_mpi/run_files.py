@@ -35,7 +35,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import 
     unfinished_problem,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Event, is_alive, parse_events
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import POINT_VARIABLE, Reach, Reaped, reap
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach, Reaped, reap
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Selector,
     end_started,
@@ -44,7 +44,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     run_detached,
     stamped,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import POINT_VARIABLE, RunDir
 
 #: What goes through the points of a plan: it gets the run, the plan, what came of points that are kept, and a function to call
 #: as soon as it has begun.
@@ -138,7 +138,8 @@ class Run:
                 kept = self._prepare(plan, resume and (state is None or state["over"] != "ended"))
                 write_text(self._unclaimed, "")
                 run_detached(lambda begun: work(self, plan, kept, begun), self._log)
-            write_text(self._polled, "")
+            # Who follows a run says anew how long it goes on without him.
+            write_text(self._polled, f"{plan.limits.orphan:g}\n")
             if archive:
                 write_text(self._wanted, "")
                 if followed and not os.path.exists(self._archive) and (self._read(self._state) or {}).get("over"):
@@ -254,6 +255,12 @@ class Run:
         with contextlib.suppress(FileNotFoundError):
             return os.stat(self._polled).st_mtime_ns
         return 0
+
+    def orphan_limit(self) -> float | None:
+        """Seconds that the run goes on without being asked for, as its last caller said; None where nobody has said it."""
+        with contextlib.suppress(ValueError):
+            return float(read_text(self._polled) or "")
+        return None
 
     def end_here(self, pid: int | None) -> list[Reaped]:
         """End a process and all of the points on this node; says so where some do not end."""

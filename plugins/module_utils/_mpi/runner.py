@@ -49,12 +49,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines imp
     started_placement_problems,
     without_marks,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import (
-    DAEMON_VARIABLES,
-    POINT_VARIABLE,
-    Reaped,
-    reap,
-)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reaped, reap
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import OUTCOME, Run, outcome_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.json_output import is_document
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines import Lines
@@ -62,7 +57,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_addresses
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import (
+    DAEMON_VARIABLES,
+    POINT_VARIABLE,
+    RUN_ID_VARIABLE,
+    RunDir,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
@@ -211,6 +211,8 @@ class _Runner:
         self._launcher = this_launcher()
         self._reaped: list[Reaped] = []
         self._asked = (run.asked(), time.monotonic())
+        #: As the last caller said.
+        self._orphan = plan.limits.orphan
         #: A result that has its transport, by how its point was launched.
         self._told: dict[str, ResultDocument] = {}
 
@@ -355,7 +357,7 @@ class _Runner:
         limits = self._plan.limits
         marks = list(watch.marks.found.values())
         if overdue == "orphan":
-            return [unfinished_problem("orphaned", None, seconds=limits.orphan)]
+            return [unfinished_problem("orphaned", None, seconds=self._orphan)]
         if overdue in ("output", "disk"):
             if overdue == "output":
                 own = problem("output-too-long", limit=format_size(limits.output))
@@ -427,14 +429,13 @@ class _Runner:
 
     def _is_orphan(self) -> bool:
         """Whether nobody has asked for the run for too long."""
-        orphan = self._plan.limits.orphan
-        if not orphan:
-            return False
         last, now = self._run.asked(), time.monotonic()
         if last != self._asked[0]:
             # Not by the time of day, which may be set.
             self._asked = (last, now)
-        return now - self._asked[1] > orphan
+            given = self._run.orphan_limit()
+            self._orphan = self._plan.limits.orphan if given is None else given
+        return bool(self._orphan) and now - self._asked[1] > self._orphan
 
 
 def _lines(file: t.BinaryIO, size: int | None) -> t.Iterator[str]:

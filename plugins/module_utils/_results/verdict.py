@@ -212,7 +212,9 @@ class Judge:
                 "thresholds", "a rule with baseline_percent", "one only where baseline is given to compare with"
             )
         if assertions and compiled is None:
-            raise GpufabricError("assertions need the Python library jmespath on the host that the task runs on")
+            raise GpufabricError(
+                "assertions need the Python library jmespath on the host that the task runs on; type: pip install jmespath"
+            )
         self._assertions = [_assertion(index, entry, compiled) for index, entry in enumerate(assertions) if compiled]
         names = _distinct([rule.name for rule in self._rules] + [assertion.name for assertion in self._assertions])
         self._rules = [dataclasses.replace(rule, name=next(names)) for rule in self._rules]

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import pathlib
 import re
+import types
 
 import pytest
 import yaml
+from ansible_collections.gpufabric.nccl.plugins.action import check_variables
 from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
     ONLY_EXTRA,
     ActionModule,
     check_group,
     check_ignored,
+    check_slices,
     check_together,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
@@ -84,6 +87,46 @@ def test_a_variable_that_the_inventory_sets_in_vain_is_named():
         check_ignored({}, variables, variables)
     check_ignored({"gpufabric_target": "all"}, variables, variables)
     check_ignored({}, ["g1"], variables)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({"nccl_benchmark_iterations": "-1"}, "nccl_benchmark_iterations: -1 is not allowed; allowed: 1 or more"),
+        ({"nccl_benchmark_collectives": "allreduce"}, "nccl_benchmark_collectives: 'allreduce' is not allowed"),
+        ({"worker_pods_replicas": " "}, "worker_pods_replicas: ' ' is not allowed; allowed: a value, or to leave"),
+        ({"key_exchange_hosts": "g1,g2"}, "key_exchange_hosts: 'g1,g2' is not allowed; allowed: a list"),
+        ({"nccl_benchmark_iterations": "", "nccl_benchmark_max_bytes": "{{ of_a_worker }}", "other": "x"}, None),
+    ],
+)
+def test_answers_are_checked_by_the_first_task_of_a_playbook(planned, monkeypatch, extra, message):
+    monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: extra)
+    monkeypatch.setattr(check_variables, "check_ignored", lambda *arguments: None)
+    monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: types.SimpleNamespace(get_vars=dict))
+    result = planned(ActionModule, "key_exchange", {"playbook": True}, groups={"all": []}, hostvars={}, **extra)
+    assert result == {"changed": False} if message is None else result["msg"].startswith(message), result
+
+
+def test_a_collection_that_is_missing_is_named_with_the_command_that_installs_it(planned):
+    assert planned(ActionModule, "local_nodes", {"collections": ["gpufabric.nccl"]}) == {"changed": False}
+    for name in ("gpufabric.nosuch", "nosuch.podman"):
+        result = planned(ActionModule, "local_nodes", {"collections": [f"{name}:>=1.2"]})
+        assert result["failed"] and result["msg"] == (
+            f"the collection {name} is missing; type: ansible-galaxy collection install '{name}:>=1.2'"
+        )
+
+
+@pytest.mark.parametrize("prefix", ["awx", "tower"])
+def test_a_slice_of_a_job_is_refused(prefix):
+    names = (f"{prefix}_workflow_job_name", f"{prefix}_job_template_name")
+    # As a job alone, one of a workflow, and one of a slice have them.
+    check_slices({names[1]: "NCCL bare_metal"})
+    check_slices(dict(zip(names, ("NCCL benchmark", "NCCL bare_metal"))))
+    with pytest.raises(OptionError) as error:
+        check_slices(dict(zip(names, ("NCCL bare_metal", "NCCL bare_metal"))))
+    assert str(error.value).startswith(
+        f"{prefix}_workflow_job_name: 'NCCL bare_metal' is not allowed; allowed: a job template without slices (Job Slicing 1)"
+    )
 
 
 def test_the_variables_of_the_headers_of_playbooks_are_checked_in_each():

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -59,6 +60,24 @@ def action(**attributes):
     for name, value in {"_launcher": "g1", "_options": OPTIONS, **attributes}.items():
         setattr(made, name, value)
     return made
+
+
+def test_a_task_that_is_left_of_a_killed_playbook_ends_its_run(monkeypatch):
+    begun = {"points": [{"name": "a"}], "notes": [], "followed": False, "runner": RUNNER}
+    calls = []
+    following = action(
+        _task=types.SimpleNamespace(args={}, environment=None),
+        _options={**OPTIONS, "run_id": "x"},
+        _task_vars={},
+        _execute_module=lambda **_keywords: begun,
+        _ask_once=lambda *_arguments: calls.append("asked"),
+        _stop=lambda: calls.append("stopped"),
+        _show=lambda line: calls.append(line),
+    )
+    monkeypatch.setattr(mpi_run.multiprocessing, "parent_process", lambda: types.SimpleNamespace(pid=os.getppid() + 1))
+    with pytest.raises(KeyboardInterrupt):
+        following._start(waits=True)
+    assert calls == ["interrupted, the run is being ended", "stopped"]
 
 
 @pytest.mark.parametrize(

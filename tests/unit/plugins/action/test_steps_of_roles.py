@@ -159,7 +159,7 @@ def test_a_search_has_the_limits_of_a_benchmark(planned, value, begins):
     given = {name: item for name, item in given.items() if item is not None}
     launch = planned(IsolationStep, "isolate", {"step": "begin", "infos": infos}, **given)["launch"]
     limits = ("output_limit", "orphan_timeout", "silence_timeout")
-    assert [launch[name] for name in limits] == [begins, 3600, 0]
+    assert [launch[name] for name in limits] == [begins, 90, 0]
 
 
 def test_a_limit_of_no_sense_is_refused_before_a_search(planned):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import ARGUMENT_SPEC
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import ARGUMENT_SPEC, orphan_limit
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
@@ -15,6 +15,22 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import Run
 from ansible_collections.gpufabric.nccl.plugins.modules import mpi_run
 
 POINT = {"argv": ["true"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "grace", "seconds"),
+    [
+        (None, "finished", 60, 90),
+        # As long as it may not answer, it is asked.
+        (None, "finished", 600, 630),
+        (None, "finished", 3, 90),
+        (None, "started", 60, 3600),
+        (5, "finished", 60, 5),
+        (0, "started", 60, 0),
+    ],
+)
+def test_how_long_a_run_goes_on_without_being_polled(given, state, grace, seconds):
+    assert orphan_limit({"orphan_timeout": given, "state": state, "poll_grace": grace}) == seconds
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     control_network,
     data_plane,
     plan_benchmark,
+    runs_beside,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
@@ -396,6 +397,21 @@ def test_complete_results_names_the_hosts_of_nccls_warnings():
     (document,) = complete_results(plan, {"points": [result]})
     assert [(entry["id"], entry["host"]) for entry in document["problems"]] == [("rdma-port-flapped", "gpu-2")]
     assert document["verdict"] == "pass" and flapped["host"] == "10.0.0.2"
+
+
+def test_each_other_run_is_told_once_with_its_hosts_and_stays_with_the_results():
+    def entry(run, age):
+        return {**problem("run-beside", "localhost", "2 processes", run_id=run, age=age).as_dict(), "severity": "error"}
+
+    refused = problem("run-taken", "g1").as_dict()
+    told = {"g1": [entry("a", "1 s ago")], "g2": [refused, entry("a", "2 s ago"), entry("b", "1 s ago")], "g3": 7}
+    found = runs_beside(told)
+    assert [(one["host"], one["evidence"]) for one in found] == [(None, "on g1, g2"), ("g2", "2 processes")]
+    plan = {"points": [POINT], "beside": found}
+    (document,) = complete_results(plan, {"points": [outcome(results=[DOCUMENT])]})
+    assert [(one["id"], one["severity"]) for one in document["problems"]] == [("run-beside", "warning")] * 2
+    assert document["verdict"] == "pass"
+    assert len(runs_beside({"g1": [entry(f"r{number}", "1 s ago") for number in range(100)]})) == 8
 
 
 def test_complete_results_explains_a_point_without_result():

@@ -224,6 +224,16 @@ def test_what_goes_wrong_has_a_name_and_leaves_nothing(run, program, options, st
     wait(lambda: not follower.look().alive)
 
 
+def test_who_follows_a_run_says_anew_how_long_it_goes_on_without_him(run):
+    begin(run, plan(run, SLEEP, orphan=3600))
+    assert run.orphan_limit() == 3600
+    assert run.start(plan(run, SLEEP, orphan=0.5), go_through)
+    events = pathlib.Path(run.run_dir.mpi, "events.jsonl")
+    wait(lambda: '"event": "over"' in events.read_text())
+    (problem,) = run.result()["points"][0]["problems"]
+    assert problem["id"] == "orphaned" and "0.5 s" in problem["cause"]
+
+
 def test_a_point_does_not_fill_the_file_system(run, monkeypatch):
     monkeypatch.setattr(runner, "_space", lambda path: (10 << 20, 1 << 30))
     (point,) = finish(run, "print('y' * (2 << 20), flush=True); import time; time.sleep(600)")["points"]

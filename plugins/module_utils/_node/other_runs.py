@@ -1,0 +1,78 @@
+# Copyright (c) 2026, gpufabric contributors
+# BSD 2-Clause License (see LICENSES/BSD-2-Clause.txt or https://opensource.org/licenses/BSD-2-Clause)
+# SPDX-License-Identifier: BSD-2-Clause
+
+# Private to the collection: it may change in any release.
+
+"""Programs of other runs on this node: what is measured beside them is measured with less of the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+import typing as t
+
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import is_in_this_namespace, read_processes
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import (
+    DAEMON_VARIABLES,
+    POINT_VARIABLE,
+    RUN_DIR_VARIABLE,
+    RunDir,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import ago
+
+#: A run by its name, its directory if that is given, and the user that its programs run as.
+Named = t.Tuple[str, t.Optional[str], int]
+
+#: How many runs are told, and how long the name of an owner may be.
+_MOST = 8
+_LONGEST_OWNER = 200
+
+
+def run_in(environ: bytes) -> tuple[str, str | None] | None:
+    """The name and directory of the run that a program of a point belongs to, by its environment as /proc has it; None of any other process."""
+    values = dict(word.split(b"=", 1) for word in environ.split(b"\0") if b"=" in word)
+    for name in (POINT_VARIABLE, *DAEMON_VARIABLES):
+        run_id, separator, _number = os.fsdecode(values.get(name.encode(), b"")).rpartition("/")
+        if separator:
+            path = values.get(RUN_DIR_VARIABLE.encode())
+            return run_id, None if path is None else os.fsdecode(path)
+    return None
+
+
+def find_others(own: RunDir) -> list[Problem]:
+    """A warning for each other run that has programs on this node, as far as this user may look at them."""
+    found: dict[Named, int] = {}
+    for process in read_processes().values():
+        with contextlib.suppress(OSError), open(f"/proc/{process.pid}/environ", "rb") as file:
+            run = run_in(file.read())
+            # Containers are nodes of their own.
+            if run is not None and is_in_this_namespace(process.pid):
+                found[(*run, process.uid)] = found.get((*run, process.uid), 0) + 1
+    warnings = [_warning(own, named, number) for named, number in sorted(found.items(), key=str)]
+    return [warning for warning in warnings if warning is not None][:_MOST]
+
+
+def _warning(own: RunDir, named: Named, number: int) -> Problem | None:
+    """None if the run is the own one, or its name is none that a run can have."""
+    run_id, path, uid = named
+    try:
+        run_dir = RunDir(run_id, path, uid)
+        if (run_dir.run_id, os.path.realpath(run_dir.path)) == (own.run_id, os.path.realpath(own.path)):
+            return None
+        mark = run_dir.read_mark()
+    except (GpufabricError, OSError):
+        return None
+    facts = {"run_id": run_id}
+    owner, started = mark.get("owner"), mark.get("started")
+    if isinstance(owner, str) and owner.isprintable() and len(owner) <= _LONGEST_OWNER:
+        facts["owner"] = owner
+    if isinstance(started, (int, float)) and not isinstance(started, bool):
+        facts["age"] = ago(time.time() - started)
+    evidence = f"{number} processes in {run_dir.path}"
+    return NODE_CATALOGUE.problem("run-beside", socket.gethostname(), evidence, **facts)

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, gpufabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import uuid
+
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.other_runs import find_others, run_in
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+
+
+@pytest.mark.parametrize(
+    ("environ", "run"),
+    [
+        (b"A=1\0GPUFABRIC_POINT=night/2\0GPUFABRIC_RUN_DIR=/opt/x\0", ("night", "/opt/x")),
+        (b"OMPI_MCA_gpufabric_point=night/1\0", ("night", None)),
+        (b"PRTE_MCA_gpufabric_point=night/1\0", ("night", None)),
+        # Its sshd and its runner measure nothing.
+        (b"GPUFABRIC_RUN_ID=night\0GPUFABRIC_SSHD=night\0", None),
+        (b"GPUFABRIC_POINT=night\0junk\0=\0\xff=\xfe\0", None),
+        (b"", None),
+    ],
+)
+def test_what_belongs_to_a_point_of_a_run(environ, run):
+    assert run_in(environ) == run
+
+
+def test_programs_of_another_run_are_found_with_its_owner(tmp_path):
+    own, other = (RunDir(f"unit-{uuid.uuid4().hex}", str(tmp_path / name)) for name in ("own", "other"))
+    other.create()
+    other.write_mark({"owner": "you@there", "started": int(time.time()) - 185})
+    environments = [
+        {"GPUFABRIC_POINT": f"{other.run_id}/1", "GPUFABRIC_RUN_DIR": other.path},
+        {"OMPI_MCA_gpufabric_point": f"{other.run_id}/1", "GPUFABRIC_RUN_DIR": other.path},
+        {"GPUFABRIC_POINT": f"{own.run_id}/1", "GPUFABRIC_RUN_DIR": own.path},
+        # Anybody may set a variable.
+        {"GPUFABRIC_POINT": "../../etc/1"},
+    ]
+    processes = [subprocess.Popen(["sleep", "60"], env={**os.environ, **more}) for more in environments]
+    try:
+        mine = [found for found in find_others(own) if other.run_id in found.cause]
+        theirs = [found for found in find_others(other) if other.run_id in found.cause]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert theirs == []
+    (found,) = mine
+    assert (found.id, found.severity) == ("run-beside", "warning")
+    assert found.cause.startswith(
+        f"Programs of another run, {other.run_id}, of you@there, started 3 minutes ago, are on"
+    )
+    assert f"gpufabric_run_id={other.run_id}" in found.cure and found.evidence == f"2 processes in {other.path}"
