@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import (
     causes_build,
     causes_gpu,
+    causes_hangs,
     causes_kubernetes,
     causes_launch,
     causes_nccl,
@@ -36,6 +37,7 @@ DOMAINS: dict[str, tuple[Entry, ...]] = {
     "Runs and their owners": causes_runs.ENTRIES,
     "Names and ssh": causes_ssh.ENTRIES,
     "mpirun and the program": causes_launch.ENTRIES,
+    "Runs that hang": causes_hangs.ENTRIES,
     "NCCL and nccl-tests": causes_nccl.ENTRIES,
     "GPUs": causes_gpu.ENTRIES,
     "Memory, limits, files, networks": causes_system.ENTRIES,
