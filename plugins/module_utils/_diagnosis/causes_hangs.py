@@ -28,7 +28,7 @@ ENTRIES: tuple[Entry, ...] = (
         found_by=_FOUND_BY,
     ),
     entry(
-        "rank-ended",
+        "rank-gone",
         "[{who}|A rank][ on {name}] has ended[{behind}], and the others wait for it.",
         "Read what it printed last, and the kernel log of the host for processes that were killed (dmesg, OOM).",
         precedence=EFFECT,
@@ -39,7 +39,6 @@ ENTRIES: tuple[Entry, ...] = (
         "[{name}|A host] no longer answers the run's ssh[: {reason}]. [{who} run there|Ranks run there].",
         "Look at its console and its kernel log: it is frozen, overloaded, or cut off from the network. Restart it, and leave it out of"
         " the inventory until then.",
-        precedence=ECHO,
         found_by=_FOUND_BY,
     ),
     entry(

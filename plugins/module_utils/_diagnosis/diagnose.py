@@ -55,7 +55,7 @@ CATALOGUE = Catalogue(*DOMAINS.values())
 problem = CATALOGUE.problem
 diagnose = CATALOGUE.diagnose
 
-#: Causes that only a check of the host can name, and what mpirun reports instead of each.
+#: Causes that only a check of the host can name, and what mpirun, or a look at a run that hangs, reports instead of each.
 _CHECK_EXPLAINS = {
     "address-space-low": "host-memory",
     "mpi-prefix-differs": "daemon-missing",
@@ -64,10 +64,14 @@ _CHECK_EXPLAINS = {
     "env-not-accepted": "daemon-library-missing",
     "env-not-sent": "daemon-library-missing",
     "ssh-max-startups": "ssh-closed",
+    "connect-timeout": "host-frozen",
+    "connect-unreachable": "host-frozen",
     "callback-refused": "callback-timeout",
     "callback-rejected": "callback-timeout",
     "callback-unreachable": "callback-timeout",
 }
+#: What a run says of a host while it hangs, and what a check of that host reports afterwards of the same.
+_RUN_EXPLAINS = {"host-frozen": "ssh-banner-timeout"}
 #: The interface that Open MPI does not find, in its message.
 _INTERFACE = re.compile(r"\bValue: +(\S+)")
 
@@ -86,7 +90,8 @@ def combine_with_checks(
     failed are left out if a check says why. ``interfaces``: those that the checks found, by host.
     """
     problems = _place_missing_interfaces(problems, interfaces or {})
-    errors = [item for item in checked if item.severity == "error"]
+    known_before = {(_RUN_EXPLAINS.get(item.id), item.host) for item in problems}
+    errors = [item for item in checked if item.severity == "error" and (item.id, item.host) not in known_before]
     hosts = collections.defaultdict(set)
     for item in errors:
         hosts[item.id].add(item.host)

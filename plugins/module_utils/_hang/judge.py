@@ -17,10 +17,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._hang.look import A
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hang.ras import Late, Report, late_ranks
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line
 
-#: Processors that a rank uses which does something, and one that does nothing.
-_BUSY, _IDLE = 0.2, 0.01
-#: The part of its time that a rank which only computes may spend in the kernel. One that polls spends more there.
-_COMPUTING = 0.02
+#: Processors that a rank uses which does something, and one that does nothing. Of a host that is overloaded, it gets a small part.
+_BUSY, _IDLE = 0.05, 0.01
+#: The part of its time that a rank which only computes may spend in the kernel, and one that polls does: those of Open MPI that wait
+#: for a message over TCP spend 70 to 80 % there.
+_COMPUTING, _POLLING = 0.02, 0.1
 _MOST_EVIDENCE = 8
 #: The states of processes.
 _WORST = "TDRS"
@@ -171,7 +172,7 @@ class _Judgement:
             gone = sorted(rank for rank, place in self._launched.placed.items() if place == host and rank not in there)
             if gone:
                 found.append(
-                    self._problem("rank-ended", host, self._labels(gone), [f"no process of {self._label(gone[0])}"])
+                    self._problem("rank-gone", host, self._labels(gone), [f"no process of {self._label(gone[0])}"])
                 )
         # If all have ended, it is mpirun that hangs.
         return found if any(self._ranks) else []
@@ -195,18 +196,25 @@ class _Judgement:
         """The ranks that RAS names, with their hosts; none if what it says is not of this launch."""
         if len(self._seen.reports) < 2:
             return []
-        addresses = {address: host for host, answer in self._seen.answers.items() for address in answer["addresses"]}
-        pids = {(one.host, one.doing["pid"]): one.rank for one in self._ranks}
+        hosts: dict[str, list[str]] = {}
+        for name, answer in self._seen.answers.items():
+            for address in answer["addresses"]:
+                hosts.setdefault(address, []).append(name)
+        pids = {(one.host, pid): one.rank for one in self._ranks for pid in one.doing["pids"]}
         found: list[tuple[Late, str | None]] = []
         for late in late_ranks(*self._seen.reports[:2]):
-            host = addresses.get(late.place.node or "")
-            if host is not None and late.place.pid is not None:
-                rank = pids.get((host, late.place.pid))
-                if rank is None:
+            # Bridges of containers have one address on many hosts.
+            there = hosts.get(late.place.node or "", [])
+            pid = late.place.pid if late.place.pid is not None else -1
+            owners = [name for name in there if (name, pid) in pids]
+            host: str | None = owners[0] if len(owners) == 1 else None
+            if there:
+                if not owners:
                     # The job of somebody else.
                     return []
                 # Communicators may be parts of the whole: it is numbered as MPI does.
-                late = late if late.size is None or late.size >= self._launched.ranks else late._replace(rank=rank)
+                if host is not None and late.size is not None and late.size < self._launched.ranks:
+                    late = late._replace(rank=pids[host, pid])
             elif late.size is None or late.size == self._launched.ranks:
                 host = self._launched.placed.get(late.rank)
             found.append((late, host))
@@ -253,13 +261,13 @@ class _Judgement:
     def _evidence(self, late: Late, host: str | None) -> str:
         """What the process of a rank does, that RAS names."""
         doing = next(
-            (one.doing for one in self._ranks if one.host == host and one.doing["pid"] == late.place.pid), None
+            (one.doing for one in self._ranks if one.host == host and late.place.pid in one.doing["pids"]), None
         )
         where = f", at {late.place.node}" if host is None and late.place.node else ""
         return _words(doing) if doing else f"rank {late.rank}: RAS names no process that was found{where}"
 
     def _spinning(self) -> list[Problem]:
-        return self._odd("rank-spinning", _computes, lambda one: not _computes(one))
+        return self._odd("rank-spinning", _computes, lambda one: _sleeps(one) or one["system"] >= _POLLING)
 
     def _asleep(self) -> list[Problem]:
         return self._odd("rank-asleep", _sleeps, lambda one: one["cpu"] >= _BUSY)
@@ -294,7 +302,9 @@ def _ranks_of(host: str, answer: Answer) -> list[_Rank]:
         first = found.setdefault(one["rank"], one)
         if first is not one:
             main, other = sorted((first, one), key=lambda doing: _WORST.index(doing["state"]))
-            found[one["rank"]] = t.cast(Doing, {**main, "cpu": main["cpu"] + other["cpu"]})
+            found[one["rank"]] = t.cast(
+                Doing, {**main, "cpu": main["cpu"] + other["cpu"], "pids": main["pids"] + other["pids"]}
+            )
     return [_Rank(rank, host, doing) for rank, doing in found.items()]
 
 

@@ -31,14 +31,15 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import rea
 MARK = "GPUFABRIC-HANG "
 #: Where RAS listens if NCCL_RAS_ADDR does not say it: NCCL_RAS_CLIENT_PORT in src/ras/ras_internal.h.
 _RAS_DEFAULT = "localhost:28028"
-#: Seconds between two looks at the same processes, and between two questions to RAS.
-_INTERVAL, _RAS_INTERVAL = 1.0, 2.0
+#: Seconds between two looks at the same processes, and at most, if a host has so little time for them that it takes longer to get
+#: this many ticks of the clock; and between two questions to RAS.
+_INTERVAL, _LONGEST_INTERVAL, _ENOUGH, _RAS_INTERVAL = 1.0, 4.0, 30, 2.0
 #: Seconds that a process of NCCL waits for others before it answers without them, and that it has to take a connection.
 _RAS_TIMEOUT, _HANDSHAKE = 2, 1.0
-_MOST_RAS = 4 << 20
+_MOST_RAS = 6 << 20
 MOST_RANKS = 4096
 MOST_ADDRESSES = 64
-_MOST_THREADS = 256
+_MOST_THREADS, _MOST_PIDS = 256, 64
 _MOST_TRIES = 4
 _LONGEST = 100
 _SYMBOL = re.compile(r"[A-Za-z_][\w.]{0,60}")
@@ -46,7 +47,7 @@ _RAS_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):([
 
 
 class Doing(t.TypedDict):
-    """What a process does, with all its threads and those that it started.
+    """What a process does, with all its threads and those that it started, ``pids``.
 
     ``state``: the letter of /proc/PID/stat. That of a thread that waits in the kernel, uninterruptibly, at both looks is D.
     ``cpu``: processors that it uses; ``system``: the part of this in the kernel. ``where``: the kernel's functions that it waits in.
@@ -54,6 +55,7 @@ class Doing(t.TypedDict):
 
     rank: int | None
     pid: int
+    pids: list[int]
     name: str
     state: str
     cpu: float
@@ -80,7 +82,7 @@ class _Sample(t.NamedTuple):
 
 
 def look(point: str, directory: str | None, variable: str, names: t.Sequence[str]) -> Answer:
-    """What the processes of a point do; this takes ``_INTERVAL`` seconds.
+    """What the processes of a point do; this takes ``_INTERVAL`` seconds, and some more on a host that is overloaded.
 
     ``point``: the value that they have of one of the variables ``names``. ``directory``: the run's on this host, which they have as
     ``variable``; None if they have none.
@@ -112,9 +114,12 @@ def look(point: str, directory: str | None, variable: str, names: t.Sequence[str
     unknown = sum(process.parent in meant and pid not in meant for pid, process in processes.items())
     before = {pid: _threads(pid) for pid in meant}
     begin = time.monotonic()
-    time.sleep(_INTERVAL)
-    after = {pid: _threads(pid) for pid in meant}
-    seconds = time.monotonic() - begin
+    while True:
+        time.sleep(_INTERVAL)
+        after = {pid: _threads(pid) for pid in meant}
+        seconds = time.monotonic() - begin
+        if seconds >= _LONGEST_INTERVAL or not any(0 < sum(_used(before[p], after[p])) < _ENOUGH for p in meant):
+            break
     doing = [
         _doing(rank, top, processes[top].command, pids, before, after, seconds)
         for (rank, top), pids in sorted(groups.items(), key=lambda item: (item[0][0] is None, item[0]))
@@ -156,6 +161,15 @@ def _threads(pid: int) -> dict[str, _Sample]:
     return found
 
 
+def _used(before: t.Mapping[str, _Sample], after: t.Mapping[str, _Sample]) -> tuple[int, int]:
+    """The ticks that the threads of a process have used meanwhile, and those in the kernel."""
+    both = [(before[thread], sample) for thread, sample in after.items() if thread in before]
+    return (
+        sum(sample.user - first.user for first, sample in both),
+        sum(sample.system - first.system for first, sample in both),
+    )
+
+
 def _doing(
     rank: int | None,
     top: int,
@@ -169,11 +183,12 @@ def _doing(
     user = system = 0
     states: dict[str, str] = {}
     for pid in pids:
+        own = _used(before[pid], after[pid])
+        user, system = user + own[0], system + own[1]
         for thread, sample in after[pid].items():
             first = before[pid].get(thread)
             if first is None:
                 continue
-            user, system = user + sample.user - first.user, system + sample.system - first.system
             if sample.state in "Tt" or (sample.state == first.state == "D" and sample[1:] == first[1:]):
                 states.setdefault("T" if sample.state in "Tt" else "D", f"/proc/{pid}/task/{thread}")
             elif thread == str(pid):
@@ -184,6 +199,7 @@ def _doing(
     return {
         "rank": rank,
         "pid": top,
+        "pids": sorted(pids)[:_MOST_PIDS],
         "name": re.sub(r"[^\w.+-]", "_", os.path.basename(command[0] if command else ""), flags=re.ASCII)[:40],
         "state": state,
         "cpu": round(used / ticks / seconds, 3),
@@ -338,9 +354,12 @@ def _is_answer(value: t.Any) -> bool:
 def _is_doing(value: t.Any) -> bool:
     return (
         isinstance(value, dict)
-        and set(value) == {"rank", "pid", "name", "state", "cpu", "system", "where"}
+        and set(value) == {"rank", "pid", "pids", "name", "state", "cpu", "system", "where"}
         and (value["rank"] is None or _is_count(value["rank"]))
         and _is_count(value["pid"])
+        and isinstance(value["pids"], list)
+        and len(value["pids"]) <= _MOST_PIDS
+        and all(map(_is_count, value["pids"]))
         and isinstance(value["state"], str)
         and re.match(r"[TDRS]\Z", value["state"]) is not None
         and all(isinstance(value[name], (int, float)) and 0 <= value[name] < 1e6 for name in ("cpu", "system"))

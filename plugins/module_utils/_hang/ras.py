@@ -24,7 +24,7 @@ import json
 import re
 import typing as t
 
-_MOST = 4 << 20
+_MOST = 6 << 20
 _LONGEST_LINE = 1 << 10
 _MOST_RANKS = 1 << 17
 _MOST_COMMUNICATORS = 1 << 12

@@ -37,7 +37,7 @@ _PORTS = range(20000, 32768)
 _CONNECT_TIMEOUT = 5
 #: Seconds that a host has to answer, after which no further host is asked, and that RAS has for both of its answers.
 _HOST_DEADLINE, _LAST_BEGIN, _RAS_DEADLINE = 8.0, 4.0, 8.0
-_MOST_OUTPUT = 16 << 20
+_MOST_OUTPUT = 32 << 20
 _AT_ONCE = 128
 _MOST_RAS_HOSTS = 2
 _NO_ANSWER = re.compile(r"timed? ?out", re.IGNORECASE)
