@@ -24,7 +24,7 @@ description:
     has the run's E(GPUFABRIC_POINT), over the run's ssh, by SIGTERM and then by SIGKILL.
   - The output of the programs stays in files on the launcher. A file above 1 MiB is compressed when its point is over.
   - Before it ends a point that takes too long, the module looks at its ranks on all hosts at once, over the run's ssh, and asks NCCL's
-    RAS twice. This takes about ten seconds at most. The problem of the point names the ranks that the others wait for, their hosts,
+    RAS twice. This takes 12 seconds at most. The problem of the point names the ranks that the others wait for, their hosts,
     their GPUs and how far they are behind, if that shows. Each run sets E(NCCL_RAS_ADDR) to a free port of the loopback, unless it or
     E(NCCL_RAS_ENABLE) is set.
   - Proves that all hosts and all ranks took part. Before its program begins, each rank writes the line

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
@@ -77,12 +78,13 @@ class _Rank(t.NamedTuple):
     doing: Doing
 
 
-def hang_problems(seen: Seen, launched: Launched, otherwise: Problem) -> list[Problem]:
+def hang_problems(seen: Seen, launched: Launched, otherwise: Problem, quiet: bool = True) -> list[Problem]:
     """Whom the others wait for; empty if nothing shows it. ``otherwise``: what is said if nobody knows more; it is among the evidence.
 
-    What proves a rank to be the reason is told alone: that others are behind or poll follows from it.
+    What proves a rank to be the reason is told alone: that others are behind or poll follows from it. ``quiet``: whether the program
+    has printed nothing for some time. One that goes on may have ranks that are behind, compute or sleep for a moment.
     """
-    return _Judgement(seen, launched, otherwise).problems()
+    return _Judgement(seen, launched, otherwise).problems(quiet)
 
 
 class _Judgement:
@@ -93,12 +95,12 @@ class _Judgement:
         self._ranks = [one for host, answer in seen.answers.items() for one in _ranks_of(host, answer)]
         self._late = self._named_late()
 
-    def problems(self) -> list[Problem]:
+    def problems(self, quiet: bool) -> list[Problem]:
         frozen = self._frozen()
         proven = [*self._held("T", "rank-stopped"), *self._held("D", "rank-in-kernel"), *frozen, *self._ended()]
         # Which ranks a frozen host has started is not known.
         proven += [] if frozen else self._not_started()
-        if proven:
+        if proven or not quiet:
             return proven
         for find in (self._behind, self._silent, self._spinning, self._asleep):
             found = find()
@@ -111,16 +113,18 @@ class _Judgement:
     ) -> Problem:
         shown = [*evidence[:_MOST_EVIDENCE]] + (["…"] if len(evidence) > _MOST_EVIDENCE else [])
         who = listing(labels) if labels else None
-        return problem(identity, host, "\n".join([self._head, *shown]), name=host, who=who, **facts)
+        are = "is" if len(labels) < 2 else "are"
+        made = problem(identity, host, "\n".join([self._head, *shown]), name=host, who=who, are=are, **facts)
+        # At the begin of a sentence.
+        return dataclasses.replace(made, cause=re.sub(r"\Arank ", "Rank ", made.cause))
 
     def _label(self, rank: int, gpu: int | None = None) -> str:
         gpu = self._launched.gpus.get(rank) if gpu is None else gpu
         return f"rank {rank}" + (f" (GPU {gpu})" if gpu is not None else "")
 
     def _labels(self, ranks: t.Iterable[int]) -> list[str]:
-        """The first one begins a sentence."""
         late = {found.rank: found.place.gpu for found, _host in self._late}
-        return _capital([self._label(rank, late.get(rank)) for rank in ranks])
+        return [self._label(rank, late.get(rank)) for rank in ranks]
 
     def _by_host(self, found: t.Iterable[_Rank]) -> dict[str, list[_Rank]]:
         hosts: dict[str, list[_Rank]] = {}
@@ -135,10 +139,9 @@ class _Judgement:
         for host, answer in self._seen.answers.items():
             ranks = hosts.get(host, [])
             daemons = [one for one in answer["daemons"] if one["state"] == state]
-            # What mpirun starts to log in to others is no reason, but those it started for are.
-            labels = self._labels(sorted({one.rank for one in ranks})) or _capital(
-                [f"{one['name']}, a process of mpirun," for one in daemons]
-            )
+            labels = self._labels(sorted({one.rank for one in ranks})) or [
+                f"{one['name']}, a process of mpirun," for one in daemons
+            ]
             if labels:
                 evidence = [_words(one.doing) for one in ranks] or [_words(one) for one in daemons]
                 found.append(self._problem(identity, host, labels, evidence, behind=self._distance(ranks)))
@@ -228,7 +231,7 @@ class _Judgement:
         found = []
         for host, distances in hosts.items():
             for behind, ranks in sorted(distances.items(), reverse=True):
-                labels = _capital(dict.fromkeys(self._label(late.rank, late.place.gpu) for late in ranks))
+                labels = list(dict.fromkeys(self._label(late.rank, late.place.gpu) for late in ranks))
                 verb = "is" if len(labels) == 1 else "are"
                 found.append(
                     self._problem(
@@ -252,7 +255,7 @@ class _Judgement:
             self._problem(
                 "rank-silent",
                 host,
-                _capital(dict.fromkeys(self._label(late.rank, late.place.gpu) for late in ranks)),
+                list(dict.fromkeys(self._label(late.rank, late.place.gpu) for late in ranks)),
                 [self._evidence(late, host) for late in ranks],
             )
             for host, ranks in hosts.items()
@@ -330,12 +333,3 @@ def _words(doing: Doing) -> str:
 
 def _collectives(count: int) -> str:
     return f"{count} collective{'' if count == 1 else 's'}"
-
-
-def _capital(labels: t.Iterable[str]) -> list[str]:
-    """Texts of which the first one begins a sentence."""
-    labels = list(labels)
-    return [
-        label[:1].upper() + label[1:] if index == 0 and label.startswith("rank ") else label
-        for index, label in enumerate(labels)
-    ]

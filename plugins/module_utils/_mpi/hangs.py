@@ -35,11 +35,10 @@ USERS_OWN = (RAS_ADDRESS, "NCCL_RAS_ENABLE")
 _PORTS = range(20000, 32768)
 
 _CONNECT_TIMEOUT = 5
-#: Seconds that a host has to answer, after which no further host is asked, and that RAS has for both of its answers.
-_HOST_DEADLINE, _LAST_BEGIN, _RAS_DEADLINE = 8.0, 4.0, 8.0
+#: Seconds that a host has to answer, after which no further host and no RAS is asked, and that RAS has for both of its answers.
+_HOST_DEADLINE, _LAST_BEGIN, _RAS_DEADLINE = 7.0, 5.0, 7.0
 _MOST_OUTPUT = 32 << 20
 _AT_ONCE = 128
-_MOST_RAS_HOSTS = 2
 _NO_ANSWER = re.compile(r"timed? ?out", re.IGNORECASE)
 
 
@@ -77,7 +76,7 @@ class _Unanswered(t.NamedTuple):
 def look_at_hang(
     watched: Watched, reach: Reach, sources: t.Sequence[tuple[str, str]], environment: t.Mapping[str, str]
 ) -> Seen:
-    """What all hosts tell of a point, all at once, within about ten seconds."""
+    """What all hosts tell of a point, all at once, within 12 seconds."""
     return _Pass(watched, reach, sources, environment).work()
 
 
@@ -102,7 +101,6 @@ class _Pass:
         answers: dict[str, look.Answer] = {}
         unanswered: dict[str, _Unanswered] = {}
         reports: tuple[Report, ...] = ()
-        asked = 0
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             looks: dict[Future[t.Any], str] = {pool.submit(self._look, host): host for host in self._reach.hosts}
             if self._watched.own is not None:
@@ -124,8 +122,8 @@ class _Pass:
                         continue
                     answers[host] = found
                     candidates += [(host, address) for address in found["ras"]]
-                if candidates and not questions and not reports and asked < _MOST_RAS_HOSTS:
-                    asked += 1
+                is_late = time.monotonic() - self._begin > _LAST_BEGIN
+                if candidates and not questions and not reports and not is_late:
                     questions.add(pool.submit(self._ask_ras, *candidates.pop(0)))
                     waiting |= questions
         frozen = {host: found.reason for host, found in unanswered.items() if found.frozen}

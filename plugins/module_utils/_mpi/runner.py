@@ -84,6 +84,8 @@ _MOST_DIAGNOSED = 16 << 20
 _LONGEST_LINE = 1 << 16
 #: The limits that a point which hangs passes.
 _HANGS = ("startup", "silence", "point")
+#: Seconds without any output after which a point that takes too long counts as one that hangs.
+_QUIET = 30.0
 #: The address of a GPU on the PCI bus; that of a processor is zeros.
 _GPU = re.compile(r"[1-9a-fA-F]")
 
@@ -344,6 +346,7 @@ class _Runner:
         marks: t.Sequence[Mark],
         results: t.Sequence[ResultDocument],
         otherwise: Problem,
+        quiet: bool,
     ) -> list[Problem]:
         """The ranks that the others wait for, as far as it shows. ``otherwise``: what is said if it does not."""
         if seen is None:
@@ -362,7 +365,7 @@ class _Runner:
             if rank["device"] is not None and _GPU.search(rank["bus_id"] or "")
         }
         try:
-            return hang_problems(seen, Launched(expected, placed, gpus), otherwise)
+            return hang_problems(seen, Launched(expected, placed, gpus), otherwise, quiet)
         except Exception:
             return []
 
@@ -431,7 +434,8 @@ class _Runner:
             causes = self._diagnosed(None, watch, output, sizes)
             known = any(cause.severity == "error" for cause in causes)
             # That nothing is printed follows from a rank that hangs.
-            hung = [] if known else self._hang_problems(seen, job, marks, results, own)
+            quiet = overdue != "point" or watch.quiet >= _QUIET
+            hung = [] if known else self._hang_problems(seen, job, marks, results, own, quiet)
             return (
                 [*hung, *causes] if hung else [*causes, dataclasses.replace(own, severity="warning") if known else own]
             )
@@ -518,6 +522,8 @@ class _Watch:
         self._error_lines = Lines()
         self._head = b""
         self._out = _Growing(self._path, self._take)
+        #: Seconds since it has printed anything, when a limit was passed.
+        self.quiet = 0.0
         #: mpirun of Open MPI 5.0.11 ends with 0 then.
         self.lost_daemon = False
         self._err = _Growing(output["stderr_path"], self._take_error)
@@ -536,6 +542,7 @@ class _Watch:
             now = time.monotonic()
             if self._advance():
                 changed = now
+            self.quiet = now - changed
             printed = self._out.size() + self._err.size() + _size_of(self._job.log)
             if limits.output and printed > limits.output:
                 return "output"
