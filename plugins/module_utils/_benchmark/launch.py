@@ -248,7 +248,7 @@ def make_plan(params: dict[str, t.Any], run_dir: RunDir, account: Account, check
     check_hosts(launch.release, [host.name for host in hosts])
     account.check()
     logs = plan_logs(points, launch, run_dir) if params["nccl_log"] else [None] * len(points)
-    ras = "" if check_mode else hangs.ras_address()
+    ras = hangs.ras_address()
     jobs = tuple(
         plan_job(number, point, launch, hosts, run_dir, account, log, ras)
         for number, (point, log) in enumerate(zip(points, logs), 1)

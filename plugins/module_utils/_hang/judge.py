@@ -114,7 +114,7 @@ class _Judgement:
         shown = [*evidence[:_MOST_EVIDENCE]] + (["…"] if len(evidence) > _MOST_EVIDENCE else [])
         who = listing(labels) if labels else None
         are = "is" if len(labels) < 2 else "are"
-        made = problem(identity, host, "\n".join([self._head, *shown]), name=host, who=who, are=are, **facts)
+        made = problem(identity, host, "\n".join([self._head, *shown]), who=who, are=are, **facts)
         # At the begin of a sentence.
         return dataclasses.replace(made, cause=re.sub(r"\Arank ", "Rank ", made.cause))
 
