@@ -24,6 +24,10 @@ description:
   - A point that takes too long, fails, or is stopped leaves no process. On all hosts of the hostfile, the module ends each process that
     has the run's E(GPUFABRIC_POINT), over the run's ssh, by SIGTERM and then by SIGKILL.
   - The output of the programs stays in files on the launcher. A file above 1 MiB is compressed when its point is over.
+  - Before it ends a point that takes too long, the module looks at its ranks on all hosts at once, over the run's ssh, and asks NCCL's
+    RAS twice. This takes 12 seconds at most. The problem of the point names the ranks that the others wait for, their hosts,
+    their GPUs and how far they are behind, if that shows. Each run sets E(NCCL_RAS_ADDR) to a free port of the loopback, unless it or
+    E(NCCL_RAS_ENABLE) is set.
   - Proves that all hosts and all ranks took part. Before its program begins, each rank writes the line
     C(gpufabric-rank RANK SIZE HOST) to standard error, and nccl-tests programs list their ranks. A run that fell back to one host fails.
 author:
@@ -155,14 +159,16 @@ options:
   startup_timeout:
     description:
       - How long it may take until all ranks of a point have started, in seconds. V(0) is as long as O(timeout).
-      - After that, the module ends the point's processes and names the hosts on which no rank has started.
+      - After that, the module ends the point's processes and names the hosts on which no rank has started. If other ranks had started,
+        it names those that had not (C(rank-not-started)).
     type: float
     default: 120
     version_added: 0.2.0
   silence_timeout:
     description:
       - How long a point may print nothing once all ranks have started, in seconds. V(0) is as long as O(timeout).
-      - After that, the module ends the point's processes.
+      - After that, the module ends the point's processes. The problem is the rank that the others wait for, or C(silence-timeout) if
+        nothing shows which it is.
     type: float
     default: 0
     version_added: 0.2.0

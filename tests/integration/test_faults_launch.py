@@ -82,6 +82,21 @@ CROWD = (
     'crowd = [socket.create_connection(("ADDRESS", PORT)) for _ in range(2)]; open("/tmp/crowded", "w"); signal.pause()\''
     " > /dev/null 2>&1 & echo $! > /tmp/crowd; until [ -e /tmp/crowded ]; do sleep 0.1; done"
 )
+#: The CPU program, as the role starts it, and a collective that takes hours.
+CPU_ARGV = ("PYTHON", "-c", _BOOTSTRAP, "RUN/mpi/files/cpu_perf.py")
+CPU_FILES = {"cpu_perf.py": CPU_PROGRAM.read_text()}
+ENDLESS = ("all_reduce", "-b", "8", "-e", "8", "-n", "100000000", "-w", "1", "-c", "0", "-g", "1")
+#: It takes the main thread of the program, between two of its calls of MPI.
+SPINS = """
+import signal
+def spin(*_arguments):
+    while True:
+        pass
+if "all_reduce" in open("/proc/self/cmdline").read():
+    signal.signal(signal.SIGALRM, spin)
+    signal.alarm(4)
+"""
+RAS_FILES = {"ras_program.py": (ROOT / "tests" / "integration" / "ras_program.py").read_text()}
 #: Of launches that do not end by themselves, and whose cause is there to be seen afterwards too.
 HANGS = {"startup_timeout": 8}
 #: A program that uses MPI, and ends where that fails; others would wait for it. What Open MPI says of it takes its time to mpirun.
@@ -187,10 +202,9 @@ BATCHES: dict[str, tuple[Fault, ...]] = {
         ),
         Fault(
             "rank that is stopped (SIGSTOP)",
-            "silence-timeout",
+            "rank-stopped",
             program=("bash", "-c", "[ $OMPI_COMM_WORLD_RANK = 2 ] && kill -STOP $$; exec sleep 600"),
             options={"silence_timeout": 2},
-            host=False,
         ),
         Fault(
             "data network dropped by a firewall",
@@ -255,6 +269,31 @@ BATCHES: dict[str, tuple[Fault, ...]] = {
             where="the launcher",
         ),
     ),
+    "ranks": (
+        Fault(
+            "rank that computes without end",
+            "rank-spinning",
+            f"mkdir -p /opt/trouble; echo {shlex.quote(SPINS)} > /opt/trouble/sitecustomize.py",
+            "rm -r /opt/trouble",
+            program=("env", "PYTHONPATH=/opt/trouble", *CPU_ARGV, *ENDLESS),
+            options={"silence_timeout": 6, "files": CPU_FILES, "mca": {"mpi_yield_when_idle": "1"}},
+        ),
+        Fault(
+            "rank that never starts",
+            "rank-not-started",
+            "mv /usr/bin/uname /root; printf '#!/bin/sh\\nexec sleep 600\\n' > /usr/bin/uname; chmod +x /usr/bin/uname",
+            "mv /root/uname /usr/bin",
+            program=("sleep", "600"),
+            options=HANGS,
+        ),
+        Fault(
+            "rank that NCCL's RAS tells to be behind",
+            "rank-behind",
+            program=("PYTHON", "-c", _BOOTSTRAP, "RUN/mpi/files/ras_program.py", "json", "2:14:3"),
+            options={"silence_timeout": 4, "files": RAS_FILES},
+            stand_in="the ranks answer as those of NCCL do",
+        ),
+    ),
 }
 #: Settings of the user that do not fit: the id that is told, and whether the program has to use MPI.
 SETTINGS: dict[str, tuple[str, dict[str, str]]] = {
@@ -297,9 +336,10 @@ class Mesh:
         self.connect()
 
     def filled(self, argv: t.Iterable[str], version: str) -> list[str]:
-        """The argv with the interpreter that has an mpi4py for the version."""
+        """The argv with the interpreter that has an mpi4py for the version, and the run's directory."""
         python = self.five["ansible_python_interpreter"] if version == "5.0" else "/usr/bin/python3"
-        return [word.replace("PYTHON", python) for word in argv]
+        words = [word.replace("PYTHON", python) for word in argv]
+        return [f"{self.run_dir}/{word[4:]}" if word.startswith("RUN/") else word for word in words]
 
     def shell(self, node: str, command: str, version: str = "4.1") -> str:
         """What a shell command on a node prints, with all capabilities."""
@@ -674,8 +714,7 @@ exec "$@"
 
 
 def cpu_points(mesh: Mesh, version: str) -> list[dict[str, t.Any]]:
-    program = f"{mesh.run_dir}/mpi/files/cpu_perf.py"
-    argv = [*mesh.filled(["PYTHON", "-c", _BOOTSTRAP], version), program]
+    argv = mesh.filled(CPU_ARGV, version)
     sizes = ["-b", "8", "-e", "64", "-f", "2", "-g", "1", "-n", "2", "-w", "1", "-c", "1"]
     points = [{"name": name, "argv": [*argv, name, *sizes]} for name in ("all_reduce", "alltoall")]
     chatter = {"name": "chatter", "argv": ["bash", "-c", CHATTER, "bash", *argv, "all_gather", *sizes]}
@@ -685,7 +724,7 @@ def cpu_points(mesh: Mesh, version: str) -> list[dict[str, t.Any]]:
 @with_version("5.0")
 def test_healthy_runs(mesh, told, version):
     told_by = f"mpi_run, Open MPI {version}"
-    files = {"cpu_perf.py": CPU_PROGRAM.read_text()}
+    files = CPU_FILES
     points = cpu_points(mesh, version)
     for node in TRIOS[2]:
         mesh.nodes.shell(node, f"cat > /opt/cpu_perf.py <<'END'\n{files['cpu_perf.py']}END")
@@ -876,7 +915,7 @@ def test_nodes_that_are_lost_meanwhile(mesh, told, version, tmp_path):
         for node in itertools.chain(frozen, killed):
             mesh.nodes.shell(node, "rm -f /tmp/was-here /tmp/acted")
     for what, identity, (launcher, _healthy, worker) in (
-        ("node that freezes while the program runs", "ssh-banner-timeout", frozen),
+        ("node that freezes while the program runs", "host-frozen", frozen),
         ("node that is lost while the program runs", "connect-unreachable", killed),
     ):
         # What is left there cannot be ended.

@@ -17,7 +17,7 @@ PREFIX = "ansible_collections.gpufabric.nccl.plugins."
 LAYERS = (
     ("",),
     ("_diagnosis",),
-    ("_nccl_log",),
+    ("_nccl_log", "_hang"),
     ("_nccl_tests",),
     ("_ssh", "_mpi"),
     ("_node",),

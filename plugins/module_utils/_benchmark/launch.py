@@ -16,6 +16,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi import hangs
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import Host, parse_hostfile
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.nccl_logs import (
     USERS_OWN,
@@ -150,21 +151,40 @@ def plan_job(
     run_dir: RunDir,
     account: Account,
     log: str | None = None,
+    ras: str = "",
 ) -> Job:
-    """What mpirun is to be started with for a point. ``log``: as of plan_logs. Raises OptionError."""
+    """What mpirun is to be started with for a point. ``log``: as of plan_logs. ``ras``: where NCCL's RAS listens, if the user
+    does not say it. Raises OptionError.
+    """
     fewest = min(hosts, key=lambda host: host.slots, default=None)
     if fewest is not None and (point.ranks_per_node or 1) > fewest.slots:
         allowed = f"1 to {fewest.slots}, the slots of {fewest.name} in the hostfile"
         raise OptionError(f"ranks_per_node (of {point.name})", point.ranks_per_node, allowed)
     ranks = sum(point.ranks_per_node or host.slots for host in hosts)
     launch = dataclasses.replace(launch, ranks=ranks, ranks_per_node=point.ranks_per_node)
-    own = {**({} if log is None else log_variables(log)), **marks_of(run_dir, number, point)}
+    ras = "" if _users_own(hangs.USERS_OWN, point, launch) else ras
+    own = {
+        **({} if log is None else log_variables(log)),
+        **({hangs.RAS_ADDRESS: ras} if ras else {}),
+        **marks_of(run_dir, number, point),
+    }
     variables = account.added_to(environment(launch, os.environ, own))
     variables = {name: value for name, value in variables.items() if name not in point.unset}
     command = argv(launch, variables, own, started(point.argv, bool(log)))
     return Job(
-        point, tuple(command), launch_environment(run_dir, number, variables), ranks, log or "", _configuration(point)
+        point,
+        tuple(command),
+        launch_environment(run_dir, number, variables),
+        ranks,
+        log or "",
+        _configuration(point),
+        ras,
     )
+
+
+def _users_own(names: t.Iterable[str], point: Point, launch: Launch) -> bool:
+    """Whether the user sets one of these variables for a point, or has it unset."""
+    return any(name in source for name in names for source in (os.environ, launch.node_env, point.env, point.unset))
 
 
 def _configuration(point: Point) -> str:
@@ -180,9 +200,7 @@ def plan_logs(points: t.Sequence[Point], launch: Launch, run_dir: RunDir) -> lis
     logs: list[str | None] = []
     for number, point in enumerate(points, 1):
         configuration = _configuration(point)
-        if any(
-            name in source for name in USERS_OWN for source in (os.environ, launch.node_env, point.env, point.unset)
-        ):
+        if _users_own(USERS_OWN, point, launch):
             logs.append(None)
         elif configuration in known:
             logs.append("")
@@ -246,13 +264,15 @@ def make_plan(params: dict[str, t.Any], run_dir: RunDir, account: Account, check
     check_hosts(launch.release, [host.name for host in hosts])
     account.check()
     logs = plan_logs(points, launch, run_dir) if params["nccl_log"] else [None] * len(points)
+    ras = hangs.ras_address()
     jobs = tuple(
-        plan_job(number, point, launch, hosts, run_dir, account, log)
+        plan_job(number, point, launch, hosts, run_dir, account, log, ras)
         for number, (point, log) in enumerate(zip(points, logs), 1)
     )
     launcher = this_launcher()
     others = tuple(host.name for host in hosts if not launcher.is_host(host.name))
     reach = Reach(others, launch.agent, account.environment)
     # The module's own files are gone by the time that the first point is over.
-    plan = Plan(jobs, files, tuple(hosts), limits, reach, collecting_sources() if any(logs) else ())
+    collecting = collecting_sources() if any(logs) else ()
+    plan = Plan(jobs, files, tuple(hosts), limits, reach, collecting, hangs.looking_sources())
     return plan, [*notes(launch), *map(str, conflicts(launch, os.environ))]

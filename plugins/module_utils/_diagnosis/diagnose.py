@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import (
     causes_build,
     causes_gpu,
+    causes_hangs,
     causes_kubernetes,
     causes_launch,
     causes_nccl,
@@ -36,6 +37,7 @@ DOMAINS: dict[str, tuple[Entry, ...]] = {
     "Runs and their owners": causes_runs.ENTRIES,
     "Names and ssh": causes_ssh.ENTRIES,
     "mpirun and the program": causes_launch.ENTRIES,
+    "Runs that hang": causes_hangs.ENTRIES,
     "NCCL and nccl-tests": causes_nccl.ENTRIES,
     "GPUs": causes_gpu.ENTRIES,
     "Memory, limits, files, networks": causes_system.ENTRIES,
@@ -53,7 +55,7 @@ CATALOGUE = Catalogue(*DOMAINS.values())
 problem = CATALOGUE.problem
 diagnose = CATALOGUE.diagnose
 
-#: Causes that only a check of the host can name, and what mpirun reports instead of each.
+#: Causes that only a check of the host can name, and what mpirun, or a look at a run that hangs, reports instead of each.
 _CHECK_EXPLAINS = {
     "address-space-low": "host-memory",
     "mpi-prefix-differs": "daemon-missing",
@@ -62,10 +64,14 @@ _CHECK_EXPLAINS = {
     "env-not-accepted": "daemon-library-missing",
     "env-not-sent": "daemon-library-missing",
     "ssh-max-startups": "ssh-closed",
+    "connect-timeout": "host-frozen",
+    "connect-unreachable": "host-frozen",
     "callback-refused": "callback-timeout",
     "callback-rejected": "callback-timeout",
     "callback-unreachable": "callback-timeout",
 }
+#: What a run says of a host while it hangs, and what a check of that host reports afterwards of the same.
+_RUN_EXPLAINS = {"host-frozen": "ssh-banner-timeout"}
 #: The interface that Open MPI does not find, in its message.
 _INTERFACE = re.compile(r"\bValue: +(\S+)")
 
@@ -84,7 +90,8 @@ def combine_with_checks(
     failed are left out if a check says why. ``interfaces``: those that the checks found, by host.
     """
     problems = _place_missing_interfaces(problems, interfaces or {})
-    errors = [item for item in checked if item.severity == "error"]
+    known_before = {(_RUN_EXPLAINS.get(item.id), item.host) for item in problems}
+    errors = [item for item in checked if item.severity == "error" and (item.id, item.host) not in known_before]
     hosts = collections.defaultdict(set)
     for item in errors:
         hosts[item.id].add(item.host)

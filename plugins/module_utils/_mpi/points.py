@@ -108,13 +108,15 @@ class Job:
     log: str = ""
     #: The same for points that are launched alike: those that write no log have the transport of one that does.
     configuration: str = ""
+    #: Where NCCL's RAS listens on every host; empty if that is the user's choice.
+    ras: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """All that a run does. ``files``: texts by name. ``hosts``: of the hostfile. ``reach``: how they are reached.
 
-    ``collecting``: the modules that summarise NCCL's logs on other hosts.
+    ``collecting``, ``looking``: the modules that summarise NCCL's logs on other hosts, and that look at ranks that hang.
     """
 
     jobs: tuple[Job, ...]
@@ -123,6 +125,7 @@ class Plan:
     limits: Limits
     reach: Reach
     collecting: tuple[tuple[str, str], ...] = ()
+    looking: tuple[tuple[str, str], ...] = ()
 
     def fingerprints(self) -> list[str]:
         """Of each point, the same where its result would be: time-outs do not count, nor what it is called."""
@@ -137,8 +140,9 @@ class Plan:
 
 def _told(job: Job) -> list[t.Any]:
     """What a point does. Of the environment counts what goes to the ranks: the rest is the login's."""
-    # The directory of a log is another one in each run.
-    words = frozenset(job.command) - {RUN_ID_VARIABLE, POINT_VARIABLE} - ({"NCCL_DEBUG_FILE"} if job.log else set())
+    # The directory of a log, and the port of RAS, are other ones in each run.
+    own = {name for name, used in (("NCCL_DEBUG_FILE", job.log), ("NCCL_RAS_ADDR", job.ras)) if used}
+    words = frozenset(job.command) - {RUN_ID_VARIABLE, POINT_VARIABLE} - own
     handed_on = {name: value for name, value in job.environment.items() if name in words}
     return [job.command, handed_on, job.ranks]
 

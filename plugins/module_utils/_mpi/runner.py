@@ -14,6 +14,7 @@ import gzip
 import json
 import os
 import queue
+import re
 import shutil
 import subprocess
 import threading
@@ -25,6 +26,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import Beginning
+from ansible_collections.gpufabric.nccl.plugins.module_utils._hang.judge import Launched, Seen, hang_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hangs import Watched, look_at_hang
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.nccl_logs import (
     Logged,
     chooses_sockets,
@@ -79,6 +82,12 @@ _RESERVE, _RESERVED_PART = 64 << 20, 0.05
 #: How much is read for causes of each output that was too long.
 _MOST_DIAGNOSED = 16 << 20
 _LONGEST_LINE = 1 << 16
+#: The limits that a point which hangs passes.
+_HANGS = ("startup", "silence", "point")
+#: Seconds without any output after which a point that takes too long counts as one that hangs.
+_QUIET = 30.0
+#: The address of a GPU on the PCI bus; that of a processor is zeros.
+_GPU = re.compile(r"[1-9a-fA-F]")
 
 
 def this_launcher() -> Launcher:
@@ -297,6 +306,8 @@ class _Runner:
         is_written = not overdue and watch.drain()
         reaped: list[Reaped] = []
         sizes = {name: os.stat(path).st_size for name, path in output.items()} if overdue else None
+        # Before anything is ended.
+        seen = self._look_at_hang(number) if overdue in _HANGS else None
         if overdue or process.returncode != 0 or watch.lost_daemon or is_written:
             reaped = run.end_here(process.pid if overdue else None)
             process.wait()
@@ -308,7 +319,7 @@ class _Runner:
             watch.complain(line)
         results, unread = watch.finish(self._facts(list(watch.marks.found.values())) if passed else None)
         results = self._with_log(job, results, logged)
-        problems = self._problems(job, overdue, process.returncode, watch, results, output, sizes)
+        problems = self._problems(job, overdue, process.returncode, watch, results, output, sizes, seen)
         problems += [problem for problem in (found.problem() for found in reaped) if problem is not None]
         if overdue:
             status = {"orphan": "stopped", "output": "failed", "disk": "failed"}.get(overdue, "timeout")
@@ -319,6 +330,47 @@ class _Runner:
             status, output, problems, exit_status=exit_status, duration=duration, results=results, unread=unread
         )
         return found, overdue == "orphan"
+
+    def _look_at_hang(self, number: int) -> Seen | None:
+        """What all hosts tell of the ranks of a point; None if that fails."""
+        own = next((host for host in self._hosts if self._launcher.is_host(host)), None)
+        run_dir = self._run.run_dir
+        try:
+            watched = Watched(f"{run_dir.run_id}/{number}", run_dir.path, own)
+            return look_at_hang(watched, self._plan.reach, self._plan.looking, os.environ)
+        except Exception:
+            # The point ends all the same, with less to say.
+            return None
+
+    def _hang_problems(
+        self,
+        seen: Seen | None,
+        job: Job,
+        marks: t.Sequence[Mark],
+        results: t.Sequence[ResultDocument],
+        otherwise: Problem,
+        quiet: bool,
+    ) -> list[Problem]:
+        """The ranks that the others wait for, as far as it shows. ``otherwise``: what is said if it does not."""
+        if seen is None:
+            return []
+        find = host_finder(self._hosts, self._launcher)
+        hosts = {mark.rank: find(mark) for mark in marks}
+        placed = {rank: host for rank, host in hosts.items() if host is not None}
+        expected = {host.name: job.point.ranks_per_node or host.slots for host in self._plan.hosts}
+        if len(placed) < len(hosts) or sum(expected.values()) != job.ranks:
+            # Where ranks are cannot be said.
+            placed = {}
+        gpus = {
+            rank["rank"]: rank["device"]
+            for document in results
+            for rank in document["ranks"]
+            if rank["device"] is not None and _GPU.search(rank["bus_id"] or "")
+        }
+        try:
+            return hang_problems(seen, Launched(expected, placed, gpus), otherwise, quiet)
+        except Exception:
+            return []
 
     def _logged(self, job: Job) -> Logged | None:
         """What NCCL logged of a launch; None if it writes no log."""
@@ -349,11 +401,12 @@ class _Runner:
         overdue: str | None,
         returncode: int,
         watch: _Watch,
-        results: t.Sequence[t.Mapping[str, t.Any]],
+        results: t.Sequence[ResultDocument],
         output: t.Mapping[str, str],
         sizes: t.Mapping[str, int] | None,
+        seen: Seen | None,
     ) -> list[Problem]:
-        """``sizes``: of the outputs when it was ended."""
+        """``sizes``: of the outputs when it was ended. ``seen``: what its hosts told then."""
         limits = self._plan.limits
         marks = list(watch.marks.found.values())
         if overdue == "orphan":
@@ -383,7 +436,12 @@ class _Runner:
             own = overdue_problem(overdue, seconds, job.ranks, len(marks), missing)
             causes = self._diagnosed(None, watch, output, sizes)
             known = any(cause.severity == "error" for cause in causes)
-            return [*causes, dataclasses.replace(own, severity="warning") if known else own]
+            # That nothing is printed follows from a rank that hangs.
+            quiet = overdue != "point" or watch.quiet >= _QUIET
+            hung = [] if known else self._hang_problems(seen, job, marks, results, own, quiet)
+            return (
+                [*hung, *causes] if hung else [*causes, dataclasses.replace(own, severity="warning") if known else own]
+            )
         if returncode or watch.lost_daemon:
             return self._diagnosed(returncode or None, watch, output, watch.taken())
         problems = started_placement_problems(marks, self._hosts, job.ranks, self._launcher)
@@ -466,6 +524,8 @@ class _Watch:
         self._error_lines = Lines()
         self._head = b""
         self._out = _Growing(self._path, self._take)
+        #: Seconds since it has printed anything, when a limit was passed.
+        self.quiet = 0.0
         #: mpirun of Open MPI 5.0.11 ends with 0 then.
         self.lost_daemon = False
         self._err = _Growing(output["stderr_path"], self._take_error)
@@ -484,6 +544,7 @@ class _Watch:
             now = time.monotonic()
             if self._advance():
                 changed = now
+            self.quiet = now - changed
             printed = self._out.size() + self._err.size() + _size_of(self._job.log)
             if limits.output and printed > limits.output:
                 return "output"

@@ -306,6 +306,16 @@ def test_a_closer_look_takes_the_place_of_what_mpirun_says():
     assert ("daemon-missing", "g2") in [(item.id, item.host) for item in combine_with_checks(told, both)]
 
 
+def test_a_host_that_was_frozen_while_the_run_hung_is_told_with_its_ranks():
+    told = [problem("host-frozen", "g3", who="Rank 2")]
+    banner = problem("ssh-banner-timeout", "g3")
+    assert combine_with_checks(told, [banner]) == told
+    # On another host it is something else, and a check that says more is the reason.
+    other = problem("ssh-banner-timeout", "g2")
+    assert combine_with_checks(told, [other]) == [*told, other]
+    assert combine_with_checks(told, [problem("connect-timeout", "g3")]) == [problem("connect-timeout", "g3")]
+
+
 def test_ranks_that_crash_since_versions_differ_are_no_fault_of_their_own():
     told = [problem("rank-crashed", "g2", rank=1, signal=11)]
     looked = [problem("mpi-version-differs", "g3", there="4.1.8", here="4.1.4")]

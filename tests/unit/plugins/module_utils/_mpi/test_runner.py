@@ -199,6 +199,7 @@ print({end!r}); print({average!r})
         (SLEEP, {"timeout": 0.5}, "timeout", "timeout"),
         (SLEEP, {"ranks": 2, "startup": 0.5}, "timeout", "startup-timeout"),
         (SLEEP, {"silence": 0.5}, "timeout", "silence-timeout"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", {"silence": 0.5}, "timeout", "rank-stopped"),
         (SLEEP, {"orphan": 0.5}, "stopped", "orphaned"),
         ("while True: print('y' * 99)", {"output": 1 << 20}, "failed", "output-too-long"),
         # Longer than what is read for causes at once.
