@@ -19,14 +19,14 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Node
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hang import look
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hang.judge import Seen
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hang.ras import Report, parse_report
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import (
-    DAEMON_VARIABLES,
-    POINT_VARIABLE,
-    Reach,
-)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import free_ports
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import DidNotEnd, run
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import (
+    DAEMON_VARIABLES,
+    POINT_VARIABLE,
+    RUN_DIR_VARIABLE,
+)
 
 #: Where RAS listens. If a user sets one of these, it is his.
 RAS_ADDRESS = "NCCL_RAS_ADDR"
