@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import typing as t
 
 from ansible.utils.vars import load_extra_vars
@@ -80,6 +81,18 @@ def check_group(
         raise OptionError(name, group, f"another group, since the inventory has {listing(others)} in this one")
 
 
+def check_limit(limit: str, group: str, hosts: t.Collection[str]) -> None:
+    """Raise OptionError if a limit leaves out those that a role is to join to its group: it names hosts that are there alone.
+
+    ``hosts``: of the inventory. Whether a pattern has those in it is known only when they are there.
+    """
+    words = [word for word in re.split(r"[:,]", limit) if word.strip() and word[0] not in "!&"]
+    if words and all(word in hosts or word == "localhost" for word in words):
+        raise OptionError(
+            "--limit", limit, f"no --limit, or '{limit}:{group}', since it leaves out those that are to join the group"
+        )
+
+
 class ActionModule(VariablesAction):
     """Checks the variables of several roles at once."""
 
@@ -113,6 +126,7 @@ class ActionModule(VariablesAction):
             group = str(self.value_of(arguments["group"]["name"]))
             hosts = self._task_vars["groups"].get(group, [])
             check_group(**arguments["group"], group=group, hosts=hosts, variables=self._task_vars["hostvars"])
+            check_limit(self._task_vars.get("ansible_limit") or "", group, self._task_vars["groups"]["all"])
         if arguments["hosts"] is not None:
             play = self._task.get_play()
             check_together(arguments["hosts"], self._task_vars["ansible_play_batch"], play.serial, play.strategy)

@@ -6,16 +6,39 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
+    PLAIN,
+    TEXT,
+    AnswerError,
+    Each,
+    Kind,
+    Optional,
+    check_answer,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.dns import dns_report
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import CLUSTER_ARGUMENTS, ClusterAction
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import failed
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import failed, problems_of
 
 _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     **CLUSTER_ARGUMENTS,
     "result": {"type": "dict", "required": True},
     "host": {"type": "str"},
     "cluster_domain": {"type": "str", "default": "cluster.local"},
+}
+
+#: The hostfile and the hosts file of a large cluster have some hundred KiB.
+_LONGEST_FILE = 1 << 20
+_FILE = Kind(
+    lambda value: isinstance(value, str) and len(value) <= _LONGEST_FILE, "the text of a file of at most 1 MiB"
+)
+#: What is used of the answer of mpi_hostfile if names do not resolve.
+_FAILURE = {
+    "msg": TEXT,
+    "unresolved": [PLAIN],
+    "stale": Optional([{"name": PLAIN, "addresses": [PLAIN], "expected": PLAIN}]),
+    "lookup_errors": Optional(Each(PLAIN, TEXT)),
+    "evidence": Optional(Each(PLAIN, _FILE)),
 }
 
 
@@ -31,11 +54,15 @@ class ActionModule(ClusterAction):
         if "unresolved" not in result:
             problems = problems_from_result(result, arguments["host"])
             return failed(problems, [], str(result.get("msg", "mpi_hostfile gave no result")), self._task.no_log)
+        try:
+            failure = check_answer(arguments["host"] or "the launcher", "mpi_hostfile", result, _FAILURE)
+        except AnswerError as error:
+            return failed(problems_of(error), [], "", self._task.no_log)
         self.prepare(arguments, task_vars)
         # What may not be looked at is reported as such.
         lookups = {
             kind: self.execute("kubernetes.core.k8s_info", api_version="v1", kind=kind)
             for kind in ("Service", "Endpoints", "Pod")
         }
-        report = dns_report(result, lookups, arguments["namespace"], arguments["cluster_domain"])
+        report = dns_report(failure, lookups, arguments["namespace"], arguments["cluster_domain"])
         return failed(report["problems"], [], report["seen"], self._task.no_log)

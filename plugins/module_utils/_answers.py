@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import math
 import re
 import reprlib
@@ -68,7 +69,9 @@ def _is_plain(value: t.Any) -> bool:
 
 def _is_address_with_prefix(value: t.Any) -> bool:
     address, slash, prefix = value.partition("/") if isinstance(value, str) else ("", "", "")
-    return bool(slash) and is_numeric(address) and re.match(r"\d{1,3}\Z", prefix) is not None
+    if not slash or not is_numeric(address) or not re.match(r"[0-9]{1,3}\Z", prefix):
+        return False
+    return int(prefix) <= ipaddress.ip_address(address).max_prefixlen
 
 
 def _is_integer(value: t.Any) -> bool:

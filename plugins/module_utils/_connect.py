@@ -16,6 +16,7 @@ import contextlib
 import errno
 import socket
 import struct
+import time
 
 #: Not in the socket module: linux/in.h, linux/in6.h. With it the kernel keeps the ICMP message that ended a connection.
 _RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
@@ -97,27 +98,44 @@ def parse_extended_error(data: bytes) -> str | None:
     return socket.inet_ntop(family, sender[8:24]) if family == socket.AF_INET6 and len(sender) >= 24 else None
 
 
-def read_line(connection: socket.socket, limit: int = 512) -> bytes:
-    """The next line, or what there is of it when the other side closes it. Raises OSError, also when time is up."""
+def read_line(connection: socket.socket, limit: int = 512, deadline: float | None = None) -> bytes:
+    """The next line, or what there is of it when the other side closes it. Raises OSError, also when time is up.
+
+    ``deadline``: of the monotonic clock; by default, the line as a whole may take as long as the time limit of the connection says.
+    """
+    seconds = connection.gettimeout()
+    if deadline is None and seconds is not None:
+        deadline = time.monotonic() + seconds
     line = b""
-    while not line.endswith(b"\n") and len(line) < limit:
-        byte = connection.recv(1)
-        if not byte:
-            break
-        line += byte
+    try:
+        while not line.endswith(b"\n") and len(line) < limit:
+            if deadline is not None:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise socket.timeout("timed out")
+                connection.settimeout(left)
+            byte = connection.recv(1)
+            if not byte:
+                break
+            line += byte
+    finally:
+        connection.settimeout(seconds)
     return line
 
 
 def read_banner(connection: socket.socket) -> tuple[str, str]:
     """What answers on a port, and its words: ``ssh``, ``other``, ``crowded``, ``closed`` or ``silent``.
 
-    A server may send other lines before its version (RFC 4253, 4.2). Crowded is an sshd with as many connections that have
+    All lines together may take as long as the time limit of the connection says. A server may send other lines before its version
+    (RFC 4253, 4.2). Crowded is an sshd with as many connections that have
     not logged in as it takes (MaxStartups), which says so since 9.2.
     """
     seen: list[str] = []
+    seconds = connection.gettimeout()
+    deadline = None if seconds is None else time.monotonic() + seconds
     try:
         for _line in range(20):
-            line = read_line(connection).decode(errors="replace").strip()
+            line = read_line(connection, deadline=deadline).decode(errors="replace").strip()
             if line.startswith("SSH-"):
                 return "ssh", line
             if line.startswith("Exceeded MaxStartups"):

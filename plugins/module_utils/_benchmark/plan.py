@@ -74,6 +74,11 @@ _NOT_BY_CPU = ("hypercube", "alltoallv")
 _OWN_OPTION = re.compile(r"-(?P<short>[gt])|--(?P<long>ng|nt)")
 _OWN_VARIABLES = {"g": "gpus_per_rank", "ng": "gpus_per_rank", "t": "threads_per_rank", "nt": "threads_per_rank"}
 
+#: The options of a program that keep it from ever coming to an end if their value is 0: times any factor, a size of 0 stays 0, and 0
+#: cycles are endless. A program knows its long options by their beginnings, too.
+_ENDLESS = re.compile(r"(?P<minbytes>b|mi\w*)|(?P<run_cycles>N|ru\w*)")
+_ZERO = re.compile(r"[+-]?(?:0+(?:\.0*)?|\.0+)[A-Za-z]?\Z")
+
 _VERSION = text(r"[A-Za-z0-9.+!_-]{1,64}", "a version of letters, digits and .+!_-")
 #: What is used of a node that mpi_node_info returned.
 _NODE = {
@@ -144,13 +149,19 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         # None is a variable that the ranks are not to have.
         check(f"nccl_benchmark_{name}", {key: "" if value is None else str(value) for key, value in given.items()})
     check_limits(settings)
-    for word in _further_arguments(settings):
+    words = _further_arguments(settings)
+    for word in words:
         own = _OWN_OPTION.match(word)
         if own:
             variable = _OWN_VARIABLES[own["short"] or own["long"]]
             raise OptionError(
                 "nccl_benchmark_extra_args", word, f"options other than that of nccl_benchmark_{variable}"
             )
+    for name, value in _options_in(words):
+        endless = _ENDLESS.fullmatch(name)
+        if endless and _ZERO.match(value):
+            allowed = f"1 or more for --{endless.lastgroup}, since with 0 the program never ends"
+            raise OptionError("nccl_benchmark_extra_args", value, allowed)
 
 
 def check_limits(settings: t.Mapping[str, t.Any]) -> None:
@@ -194,6 +205,17 @@ def _further_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
         except ValueError as error:
             raise OptionError("nccl_benchmark_extra_args", item, f"words as in a shell ({error})") from None
     return words
+
+
+def _options_in(words: t.Sequence[str]) -> t.Iterator[tuple[str, str]]:
+    """The options among the arguments of a program, without their dashes, each with its value: all of them have one."""
+    left = iter(words)
+    for word in left:
+        if word.startswith("--"):
+            name, separator, value = word[2:].partition("=")
+            yield name, value if separator else next(left, "")
+        elif word.startswith("-") and len(word) > 1:
+            yield word[1], word[2:] or next(left, "")
 
 
 def choose_backend(wanted: str, nodes: t.Mapping[str, NodeInfo], collectives: t.Sequence[str]) -> tuple[str, str]:
@@ -325,6 +347,11 @@ def _check_together(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.
             allowed = f"with the cpu backend {', '.join(CPU_DATATYPES)}"
             raise OptionError("nccl_benchmark_sweep.datatypes", sorted(unknown), allowed)
     plane = data_plane(nodes)
+    of_nodes = {name for own in plane["node_env"].values() for name in own}
+    both = sorted({name for point in settings.get("sweep_points", ()) for name in point["env"]} & of_nodes)
+    if both:
+        allowed = "other variables, since the data interface has another name on each worker, which a worker sets itself"
+        raise OptionError("nccl_benchmark_sweep.env", both, allowed)
     if plane["node_env"] and settings["dedicated_launcher"]:
         raise ProblemError(
             *(

@@ -37,9 +37,12 @@ class Complaints:
         host = _HOST.search(before)
         self._lines.setdefault((host.group(1) if host else "", said), shown)
 
-    def take(self, others: Complaints) -> None:
-        """Take those of others, which came before, too."""
-        self._lines = {**others._lines, **self._lines}
+    def follow(self, others: Complaints) -> None:
+        """Take those of others, which came after these, too."""
+        for key, shown in others._lines.items():
+            if len(self._lines) >= _MOST:
+                return
+            self._lines.setdefault(key, shown)
 
     def problems(self, facts: Facts, hosts: t.AbstractSet[str]) -> list[Problem]:
         """Their causes, as warnings. ``hosts``: of the ranks, as they call themselves."""

@@ -20,6 +20,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import (
     Steps,
     algorithm_bandwidth,
@@ -38,6 +39,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._units import forma
 problem = RESULT_CATALOGUE.problem
 
 RESULT_SCHEMA = "gpufabric.nccl/result/v1"
+
+#: What one text may hold: runs print far less, and what floods a text would fill the memory. ``rows and ranks`` are the lines of the
+#: summaries, too; ``values`` those of JSON.
+MOST = {"tests": 10000, "rows and ranks": 1 << 19, "values": 1 << 22}
 
 #: The two halves of a row, as the document and as people call them.
 PLACEMENTS: dict[Placement, str] = {"out_of_place": "out-of-place", "in_place": "in-place"}
@@ -359,6 +364,12 @@ class Test:
             yield problem("bitwise-mismatch", evidence=f"Bitwise mismatches: {sum(self.bitwise)}")
 
 
+def check_amount(name: str, count: int) -> None:
+    """Raise GpufabricError if a text has more of something, by its name in MOST, than it may have."""
+    if count > MOST[name]:
+        raise GpufabricError(f"the text has more than {MOST[name]} {name}; split it")
+
+
 def add_problems(document: ResultDocument, problems: t.Iterable[Problem]) -> ResultDocument:
     """The document with the problems that it does not have yet, less those that follow from them, and the verdict of all."""
     added = [item.as_dict() for item in problems]
@@ -399,7 +410,9 @@ def _count_of_sizes(config: t.Mapping[str, t.Any]) -> int | None:
     least, most = config["minbytes"], config["maxbytes"]
     match = re.match(r"(\d{1,19})\((factor|bytes)\)\Z", config["step"] or "")
     step = int(match.group(1)) if match else 0
-    if not match or not least or most is None or least > most or step < (2 if match.group(2) == "factor" else 1):
+    if not match or not least or least < 0 or most is None or least > most:
+        return None
+    if step < (2 if match.group(2) == "factor" else 1):
         return None
     if match.group(2) == "bytes":
         return (most - least) // step + 1

@@ -20,9 +20,11 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import Steps
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import (
+    MOST,
     PLACEMENTS,
     Row,
     Test,
+    check_amount,
     collective_of,
     library_version,
 )
@@ -94,6 +96,8 @@ _TOKEN = re.compile(r'\s*(?:([{}\[\]:,])|("(?:[^"\\]|\\.)*")|([^\s{}\[\]:,"]+))'
 _FLAT_OBJECT = re.compile(r"\{[^{}\[\]]{1,4000}\}")
 _BEGIN = '{"version":'
 _LONGEST_TOKEN = 1 << 16
+#: Characters of a text that are kept; names, paths and variables have fewer.
+_LONGEST_TEXT = 1 << 12
 _DEEPEST = 12
 
 
@@ -133,6 +137,7 @@ class ReporterRows:
 
     def __init__(self) -> None:
         self.tests: list[Test] = []
+        self._rows = 0
         self._begun: list[t.Any] | None = None
         self._name: str | None = None
 
@@ -174,11 +179,14 @@ class ReporterRows:
             self._begun = None
             return
         row["in_place" if in_place else "out_of_place"] = half
+        self._rows += 1
+        check_amount("rows and ranks", self._rows)
         test.rows.append(row)
         self._begun = None if in_place else identity
 
     def _test(self, name: str | None) -> Test:
         if not self.tests or (name is not None and self._name is not None and name != self._name):
+            check_amount("tests", len(self.tests) + 1)
             test = Test(ended=True)
             test.tool["name"] = "rccl-tests"
             test.collective = _collective(name)
@@ -209,6 +217,8 @@ class _Reader:
         self._next = "value"
         self._rows: list[t.Any] = []
         self._lost = 0
+        #: Of all documents.
+        self._values = self._items = 0
 
     def feed(self, chunk: str) -> None:
         """Take the next chunk."""
@@ -283,7 +293,12 @@ class _Reader:
         self._next = ","
         return True
 
+    def _count(self) -> None:
+        self._values += 1
+        check_amount("values", self._values)
+
     def _put(self, value: t.Any) -> None:
+        self._count()
         container = self._open[-1][0]
         if isinstance(container, dict):
             container[self._key] = value
@@ -298,6 +313,7 @@ class _Reader:
             if isinstance(value, dict):
                 self._document(value)
         elif isinstance(value, dict) and self._open[-1][1] == "results":
+            self._count()
             self._rows.append(value)
         else:
             self._put(value)
@@ -321,7 +337,11 @@ class _Reader:
         if "numCycle" in value or "busBw" in value:
             self._reporter.read(value if whole else {})
         elif "version" in value or "config" in value or "results" in value or self._rows:
-            self.tests.append(_test_of(value, self._rows, self._lost))
+            check_amount("tests", len(self.tests) + 1)
+            test = _test_of(value, self._rows, self._lost)
+            self._items += len(test.ranks) + len(test.rows)
+            check_amount("rows and ranks", self._items)
+            self.tests.append(test)
         self._rows, self._lost = [], 0
 
 
@@ -355,9 +375,9 @@ def _as_json(text: str) -> str:
 
 def _string(token: str) -> str:
     try:
-        return json.loads(token, strict=False)
+        return json.loads(token, strict=False)[:_LONGEST_TEXT]
     except ValueError:
-        return token[1:-1]
+        return token[1:-1][:_LONGEST_TEXT]
 
 
 def _test_of(value: t.Mapping[str, t.Any], rows: t.Sequence[t.Mapping[str, t.Any]], lost: int) -> Test:
@@ -441,7 +461,7 @@ def _row(item: t.Mapping[str, t.Any]) -> Row | None:
     tuning = {
         key: value
         for key, value in _dict(item.get("tuning")).items()
-        if isinstance(value, (str, int, float)) and not _is_no_number(value)
+        if _is_number(value) or (isinstance(value, str) and not _is_no_number(value))
     }
     if tuning:
         row["extra"] = tuning
@@ -465,7 +485,7 @@ def _half(cells: t.Mapping[str, t.Any], names: t.Mapping[str, str], wrong: t.Any
         wrong = int(wrong)
     if wrong in (None, "N/A"):
         half["wrong"] = None
-    elif _is_number(wrong) and wrong >= 0:
+    elif _is_number(wrong) and 0 <= wrong < _LARGEST:
         half["wrong"] = int(wrong)
     else:
         return None
@@ -496,13 +516,15 @@ def _ranks(devices: t.Sequence[t.Any], per_process: int) -> t.Iterator[dict[str,
                 "pid": device["pid"] if _is_count(device.get("pid")) else None,
                 "host": device["hostname"],
                 "device": device["device"] if _is_count(device.get("device")) else None,
-                "bus_id": str(device.get("device_hex") or ""),
-                "name": str(device.get("device_info") or "").strip(),
+                "bus_id": _text(device.get("device_hex")),
+                "name": _text(device.get("device_info")),
             }
         )
-    firsts = 1 < per_process <= 1024 and [rank["rank"] for rank in listed] == [
-        n * per_process for n in range(len(listed))
-    ]
+    firsts = (
+        1 < per_process <= 1024
+        and len(listed) * per_process <= MOST["rows and ranks"]
+        and [rank["rank"] for rank in listed] == [n * per_process for n in range(len(listed))]
+    )
     for rank in listed:
         yield rank
         if firsts:
@@ -522,6 +544,10 @@ def _collective(name: str | None) -> str | None:
 
 def _dict(value: t.Any) -> dict[str, t.Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _text(value: t.Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
 
 
 def _list(value: t.Any) -> list[t.Any]:

@@ -279,7 +279,8 @@ def _join_separate_runs(tests: t.Sequence[Test]) -> list[Test]:
         ):
             before.ranks.extend(test.ranks)
             test.ranks = before.ranks
-            test.complaints.take(before.complaints)
+            before.complaints.follow(test.complaints)
+            test.complaints = before.complaints
             joined.pop()
             own |= processes
         processes = own

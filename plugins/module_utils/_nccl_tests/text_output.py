@@ -18,11 +18,11 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import COMPLAINT
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.complaints import Complaints
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import (
     Row,
     Test,
+    check_amount,
     collective_of,
     library_version,
 )
@@ -48,8 +48,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.torn im
 TYPES = r"(?:u?int(?:8|32|64)?|char|half|float|double|bfloat16|fp8_e\dm\d|f8e\dm\d)"
 _OPERATIONS = r"(?:sum|prod|min|max|avg|mulsum|none)"
 
-#: Tests of one text.
-MOST_TESTS = 10000
 #: Characters of a line in which rows are looked for: they are at the begin of far shorter lines.
 _LONGEST = 1 << 15
 _TAG = re.compile(r"\[[\w.@-]+,\d+\](?:\[[^\]\s]*\])?<std(?:out|err|diag)>: ?")
@@ -132,6 +130,7 @@ class TextReader:
         self._open_table = False
         self._reporter = ReporterRows()
         self._last_average_of: Test | None = None
+        self._items = 0
         #: What was said before the first test began.
         self._complaints = Complaints()
 
@@ -168,15 +167,15 @@ class TextReader:
             self._check_last_average(self._last_average_of)
         self.tests += self._reporter.finish()
         if self.tests:
-            self.tests[0].complaints.take(self._complaints)
+            self._complaints.follow(self.tests[0].complaints)
+            self.tests[0].complaints = self._complaints
         return self.tests
 
     def _test(self) -> Test | None:
         return self.tests[-1] if self.tests else None
 
     def _begin(self) -> Test:
-        if len(self.tests) >= MOST_TESTS:
-            raise GpufabricError(f"the text has more than {MOST_TESTS} tests; split it")
+        check_amount("tests", len(self.tests) + 1)
         self.tests.append(Test())
         self._layout = None
         self._open_table = False
@@ -184,6 +183,10 @@ class TextReader:
         _remark(self.tests[-1], self._version)
         self._version = ""
         return self.tests[-1]
+
+    def _count(self, items: int = 1) -> None:
+        self._items += items
+        check_amount("rows and ranks", self._items)
 
     def _line(self, kind: str, match: t.Any) -> None:
         self._drop_piece()
@@ -205,13 +208,16 @@ class TextReader:
         elif kind == "banner":
             test.config.update(_config(match.group(0)))
         elif kind == "rank":
+            self._count()
             test.ranks.append(_rank(match))
         elif kind == "header":
             self._header(match.group(0))
         elif kind == "out_of_bounds":
+            self._count()
             test.bounds.append((int(match.group(1)), match.group(2) == "OK"))
             self._open_table = False
         elif kind == "average":
+            self._count()
             printed = match.group(1)
             test.averages.append((None if is_no_number(printed) else float(printed), match.group(2) != "FAILED"))
             self._open_table = False
@@ -237,7 +243,8 @@ class TextReader:
             self._layout = None
         except UnknownColumns as error:
             self._layout = None
-            self.unknown.append(str(error))
+            if not self.unknown:
+                self.unknown.append(str(error))
 
     def _other(self, text: str, whole: bool) -> None:
         """A line that is none of the known ones: a piece of a row, NCCL's version, an error, or anybody's."""
@@ -250,7 +257,9 @@ class TextReader:
             return
         if '{"version":' in text and '"start_time"' in text:
             self._begin()
-            self.tests[-1:] = read_json([text[text.index('{"version":') :]])
+            self.tests[-1:] = found = read_json([text[text.index('{"version":') :]])
+            check_amount("tests", len(self.tests))
+            self._count(sum(len(test.ranks) + len(test.rows) for test in found))
             return
         if "-place" in text:
             self._title = text
@@ -275,6 +284,7 @@ class TextReader:
             test.reduced_to = int(match.group(1))
         match = _BITWISE.search(text) if "Bitwise mismatches" in text else None
         if match:
+            self._count()
             test.bitwise.append(int(match.group(1)))
         match = _ERROR.search(text) if "# error:" in text else None
         if match and len(test.errors) < 20:
@@ -458,6 +468,7 @@ class TextReader:
             and not piece.torn
             and not layout.stamped
         ):
+            self._count()
             self.tests[-1].half_rows.append(row_of(piece))
         else:
             self.tests[-1].lose(piece.evidence)
@@ -471,6 +482,7 @@ class TextReader:
         # Somebody may print a row again when the test is over.
         if test.averages and test.bounds and test.runs == 1 and test.has_row(row):
             return None
+        self._count()
         test.rows.append(row)
         test.note_steps(row, {placement: steps_of(piece, start) for start, _end, placement in piece.layout.halves})
         for start, _end, _placement in piece.layout.halves:

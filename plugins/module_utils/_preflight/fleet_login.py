@@ -60,6 +60,9 @@ _EXCHANGES = threading.BoundedSemaphore(16)
 #: The signature algorithms of an RSA key, newest first; the type of the key itself is ssh-rsa in all of them.
 _RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
 
+#: Bytes of a command's output that are kept.
+_MOST_OUTPUT = 2000
+
 #: What ssh tries in the home directory where no key is named.
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
@@ -344,8 +347,7 @@ class Prober:
             channel.settimeout(self._timeout)
             channel.set_combine_stderr(True)
             channel.exec_command(self._command)
-            with channel.makefile("rb") as file:
-                outcome.output = file.read(2000).decode(errors="replace").strip()
+            outcome.output = self._output_of(channel)
             ended = channel.status_event.wait(self._timeout)
         except (paramiko.SSHException, OSError, EOFError) as error:
             return found("session", "ssh-session", str(error) or f"no answer in {self._timeout:g} s")
@@ -356,6 +358,21 @@ class Prober:
         status = channel.recv_exit_status()
         told = said_by_ssh(outcome.output, outcome.name, outcome.name)
         return told[0] if told else found("session", "ssh-session", f"exit status {status}: {outcome.output}")
+
+    def _output_of(self, channel: t.Any) -> str:
+        """The beginning of what a command prints. Raises OSError if its end does not come in time, however little comes at a time."""
+        deadline = time.monotonic() + self._timeout
+        output = b""
+        while len(output) < _MOST_OUTPUT:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise socket.timeout
+            channel.settimeout(left)
+            data = channel.recv(_MOST_OUTPUT - len(output))
+            if not data:
+                break
+            output += data
+        return output.decode(errors="replace").strip()
 
 
 class _Replayed:

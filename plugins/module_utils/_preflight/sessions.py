@@ -17,6 +17,7 @@ import functools
 import ipaddress
 import json
 import os
+import re
 import secrets
 import select
 import socket
@@ -61,6 +62,10 @@ _LOGIN, _CLOSER_LOOK, _CLOSING = 20.0, 60.0, 5.0
 #: How many bytes that are no answer a peer may print, and how many of them of the standard error are kept.
 _MOST_NOISE, _MOST_ERRORS = 1 << 20, 1 << 16
 _MARK = probe_script.MARK.encode()
+#: What a probe prints its facts in. On other expressions, such as long sums, the parser of Python up to 3.10 crashes.
+_WORD = re.compile(
+    r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:e[+-]\d+)?|None|True|False)(?=[\s,:}\])]|\Z)|[\s,:{}\[\]()]+"""
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -296,11 +301,21 @@ class Session:
 
 def _answer_in(line: str) -> tuple[bool, dict[str, t.Any] | None]:
     """Whether a line is an answer of the probe, and the answer; None of a peer without Python."""
-    if line.startswith(probe_script.MARK):
+    if line.startswith(probe_script.MARK) and _is_plain(line, len(probe_script.MARK)):
         with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             answer = ast.literal_eval(line[len(probe_script.MARK) :])
             return answer is None or isinstance(answer, dict), answer
     return False, None
+
+
+def _is_plain(text: str, position: int) -> bool:
+    """Whether all of a text from a position on is such as a probe prints its facts in."""
+    while position < len(text):
+        match = _WORD.match(text, position)
+        if match is None:
+            return False
+        position = match.end()
+    return True
 
 
 class Preflight:

@@ -57,6 +57,28 @@ def test_names_that_do_not_resolve_are_looked_up_in_the_cluster(ask):
     assert details["problems"] and "cannot resolve" in details["end"]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"unresolved": 5},
+        {"unresolved": [{"a": 1}]},
+        {"unresolved": [], "stale": [{"name": "w-0"}]},
+        {"unresolved": ["w-0.job.x"], "lookup_errors": {"w-0.job.x": 5}},
+        {"unresolved": ["w-0.job.x"], "evidence": {"/etc/resolv.conf": 5}},
+        {"unresolved": ["w-0.job.x"], "evidence": {"/etc/hosts": "x" * (2 << 20)}},
+        {"unresolved": ["w-0"] * 5000},
+        {"unresolved": [], "msg": None},
+    ],
+    ids=range(8),
+)
+def test_a_launcher_that_answers_something_else_is_named(ask, answer):
+    result, _kinds = ask(
+        ExplainHostfile, {"result": {"msg": "cannot resolve", **answer}, "host": "launcher-0"}, {"resources": []}
+    )
+    (found,) = failure_details(result)["problems"]
+    assert (found["id"], found["host"]) == ("wrong-answer", "launcher-0")
+
+
 def test_another_failure_of_the_hostfile_is_reported_as_it_is(ask):
     result, kinds = ask(
         ExplainHostfile, {"result": {"failed": True, "msg": "src: no"}, "host": "l", "namespace": "x"}, {}

@@ -72,6 +72,13 @@ def test_nothing_else_of_sshd_instance_becomes_a_peer(path, value):
     check_refusal(error, "w2", f"sshd_instance{name_of(path)}")
 
 
+@pytest.mark.parametrize("value", ["10.0.0.1/33", "10.0.0.1/999", "fd00::1/129", "10.0.0.1/\u0662", "10.0.0.1/"])
+def test_an_address_has_a_prefix_that_there_is(value):
+    with pytest.raises(NodeError) as error:
+        check_nodes({"w1": NODE, "w2": changed(NODE, ("interfaces", 0, "addresses", 0), value)}, SETTINGS)
+    check_refusal(error, "w2", "node.interfaces[0].addresses[0]")
+
+
 @pytest.mark.parametrize("value", HOSTILE, ids=repr)
 @pytest.mark.parametrize("path", leaves(NODE), ids=name_of)
 def test_nothing_else_of_mpi_node_info_is_planned_with(path, value):

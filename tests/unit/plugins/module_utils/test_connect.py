@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
+import time
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import (
@@ -54,6 +56,28 @@ def test_a_port_that_says_nothing():
     with socket.create_server(("127.0.0.1", 0)) as server:
         with connect("127.0.0.1", server.getsockname()[1], 0.1).connection as connection:
             assert read_banner(connection) == ("silent", "")
+
+
+@pytest.mark.parametrize("line", [b"x", b"x\r\n"])
+def test_who_sends_a_little_now_and_then_holds_nobody_up(line):
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def trickle():
+            with server.accept()[0] as connection, contextlib.suppress(OSError):
+                while not ended.wait(0.1):
+                    connection.sendall(line)
+
+        threading.Thread(target=trickle, daemon=True).start()
+        with connect("127.0.0.1", server.getsockname()[1], 0.5).connection as connection:
+            begin = time.monotonic()
+            status, _words = read_banner(connection)
+            took = time.monotonic() - begin
+            ended.set()
+            # What comes next has all of the time again.
+            assert connection.gettimeout() == 0.5
+    # By itself it would be over after 20 lines, or 512 characters of one.
+    assert (status, took < 1.5) == ("other" if b"\n" in line else "silent", True)
 
 
 def test_a_port_that_nobody_listens_on():

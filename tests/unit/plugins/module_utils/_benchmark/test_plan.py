@@ -279,7 +279,19 @@ def test_hosts_that_open_mpi_takes_for_one_are_named_before_a_launch():
         ({"backend": "cpu", "collectives": ["hypercube"]}, "nccl_benchmark_collectives"),
         *(
             ({"extra_args": [word]}, "nccl_benchmark_extra_args")
-            for word in ("-g", "-g8", "--ngpus", "-t", "--nthreads=2", "-d half -g 8", "-x 'half")
+            for word in (
+                "-g",
+                "-g8",
+                "--ngpus",
+                "-t",
+                "--nthreads=2",
+                "-d half -g 8",
+                "-x 'half",
+                "-b 0",
+                "-b0",
+                "--minb=0",
+                "-N0",
+            )
         ),
     ],
 )
@@ -324,6 +336,10 @@ def test_the_data_interface_by_its_one_name_or_for_each_node():
         "g2": {"NCCL_SOCKET_IFNAME": "=dat0,dat1"},
         "g3": {"NCCL_SOCKET_IFNAME": "=net1"},
     }
+    # A point without a value would still have that of each worker.
+    swept = [{"env": env, "options": {"datatype": "float"}} for env in ({}, {"NCCL_SOCKET_IFNAME": "net1"})]
+    with pytest.raises(OptionError, match="^nccl_benchmark_sweep.env: .'NCCL_SOCKET_IFNAME'"):
+        check_nodes(found, {**SETTINGS, "sweep_points": swept})
     # The sshd of its workers is not the run's, which could tell each its own.
     with pytest.raises(ProblemError, match="here net1.* here dat0,dat1.* here net1"):
         check_nodes(found, {**SETTINGS, "launcher": "g0", "dedicated_launcher": True})

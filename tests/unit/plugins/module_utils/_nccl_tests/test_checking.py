@@ -73,10 +73,42 @@ def test_whatever_a_program_prints_its_document_is_one(columns, row, bounds):
         assert document["verdict"] != "pass" and document["rank_count"]
 
 
+LONG = "x" * 66000
+DEVICE = '"rank": 0, "hostname": "g1"'
+NUMBERS = '"time": 1.0, "alg_bw": 1.0, "bus_bw": 1.0, "nwrong": 0'
+STRUCTURED = """{"version": 1, "args": ["all_reduce_perf"], "config": {"nthreads": 1, "ngpus": 1, "devices": [{%s}]}, "results": [
+ {"size": 8, "count": 2, "type": "float", "redop": "sum", "root": "-1", "out_of_place": {%s}, "in_place": {%s},
+  "tuning": {"algo": "Ring"}}]}""" % (DEVICE, NUMBERS, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ('"nwrong": 0', '"nwrong": 1e300'),
+        ('"nwrong": 0', '"nwrong": "9999999999999999999"'),
+        ('"Ring"', "1e999"),
+        ('"g1"', f'"{LONG}"'),
+        ('"g1"', f'"g1", "device_info": "{LONG}"'),
+        ('"g1"', f'"g1", "device_hex": [{"1, " * 66000}1]'),
+        ("all_reduce_perf", LONG),
+    ],
+)
+def test_whatever_a_program_writes_as_json_its_document_is_one(part, other):
+    (document,) = parse_results([STRUCTURED.replace(part, other)])
+    check_document("g1", document)
+    assert document["rank_count"] == 1
+
+
 def test_a_version_of_any_length():
     text = TABLE.format(columns=f"{NEW}   {NEW}", rows="8 2 float sum -1" + " 1.00 8.00 8.00 0" * 2, bounds=0)
     for document in parse_results([*text.splitlines(keepends=True), "rccl-tests: Version " + "9" * 100000 + "\n"]):
         check_document("g1", document)
+
+
+TRANSPORT = {
+    **dict.fromkeys(("network", "plugin", "socket_interface", "gdr", "nvls", "mnnvl", "channels")),
+    **{"mixed": True, "nics": {"g1": None}, "connections": {}, "source": "nccl-debug"},
+}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +116,8 @@ def test_a_version_of_any_length():
     [
         ("transport", {"network": 3}),
         ("transport", {"channels": float("nan")}),
+        ("transport", {**TRANSPORT, "differences": [{"fact": "gdr", "host": ["g1"], "value": True, "others": False}]}),
+        ("transport", {**TRANSPORT, "differences": [{"fact": {}, "host": "g1", "value": True, "others": False}]}),
         ("software", {"nccl": float("inf")}),
         ("more", [float("nan")]),
         ("more", {1, 2}),
@@ -99,6 +133,7 @@ def test_what_no_report_can_hold_is_refused(name, value):
 @pytest.mark.parametrize(
     ("place", "value", "field"),
     [
+        (("schema",), "gpufabric.nccl/result/v2", "schema"),
         (("summary", "wrong"), "{{ lookup('pipe', 'id') }}", "summary.wrong"),
         (("summary", "peak_size"), 10**400, "summary.peak_size"),
         (("summary", "avg_busbw"), float("nan"), "summary.avg_busbw"),

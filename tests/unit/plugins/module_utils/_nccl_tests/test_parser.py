@@ -8,12 +8,14 @@ import io
 import json
 import os
 import pathlib
+import threading
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import text_output
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import complaints, text_output
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import MOST
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import Test as OneTest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     GrowingOutput,
@@ -137,7 +139,7 @@ def test_sizes_that_are_missing_in_a_file_of_json_are_told():
 
 
 def test_more_tests_than_a_text_may_have(monkeypatch):
-    monkeypatch.setattr(text_output, "MOST_TESTS", 3)
+    monkeypatch.setitem(MOST, "tests", 3)
     assert len(parse_results((NCCL * 3).splitlines(keepends=True))) == 3
     with pytest.raises(GpufabricError, match="more than 3 tests"):
         parse_results((NCCL * 4).splitlines(keepends=True))
@@ -772,3 +774,69 @@ def test_a_number_before_a_host_is_not_its_name():
     host = parse_one(NCCL)["ranks"][0]["host"]
     document = parse_one(NCCL + logged(host, "Socket") + f"0.00{logged(host, 'Socket')}")
     assert list(document["transport"]["nics"]) == [host]
+
+
+BANNER = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)\n"
+RANK = "#  Rank  0 Group  0 Pid   4000 on g1 device  0 [0000:07:00] X\n"
+ROW = "8 2 float sum -1 1.00 8.00 8.00 0 1.00 8.00 8.00 0\n"
+END = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0\n"
+REPORTED = '{{"numCycle": 0, "name": "{0}", "size": 8, "type": "float", "redop": "sum", "inPlace": 0, "time": 1, "algBw": 1, "busBw": 1}}\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(BANNER + RANK * 21, id="ranks"),
+        pytest.param(BANNER + RANK + f"{HEADER}\n" + ROW * 21, id="rows"),
+        pytest.param(BANNER + RANK + f"{HEADER}\n" + "8 2 float sum -1 1.00 8.00 8.00 0\n" * 21, id="halves of rows"),
+        pytest.param(BANNER + END * 11, id="summaries"),
+        pytest.param(BANNER + "# Bitwise mismatches: 0 OK\n" * 21, id="comparisons"),
+        pytest.param('{"version": 1, "nccl_version": 22000}' * 21, id="documents"),
+        pytest.param("".join(map(REPORTED.format, range(21))), id="objects"),
+        pytest.param('{"version": 1, "config": {"x": [' + "1, " * 20 + "1]}}", id="values"),
+        pytest.param('{"version": 1, "results": [' + "{}, " * 20 + "{}]}", id="rows without anything"),
+        pytest.param(
+            '{"version": 1, ' + "".join(f'"k{number}": 1, ' for number in range(21)) + '"end_time": 1}', id="keys"
+        ),
+    ],
+)
+def test_a_text_holds_so_much_and_no_more(monkeypatch, text):
+    for name in MOST:
+        monkeypatch.setitem(MOST, name, 20)
+    with pytest.raises(GpufabricError, match="the text has more than 20 (?:tests|rows and ranks|values)"):
+        parse(text)
+
+
+def test_programs_side_by_side_have_their_complaints_together(monkeypatch):
+    monkeypatch.setattr(complaints, "_MOST", 10)
+    looked = []
+    add = complaints.Complaints.follow
+    monkeypatch.setattr(
+        complaints.Complaints,
+        "follow",
+        lambda self, others: looked.append(len(others._lines)) or add(self, others),
+    )
+    said = [f"g{number}:1:1 [0] x.cc:1 (f) NCCL WARN gizmo {number}\n" for number in range(40)]
+    (found,) = parse("".join(alone("g1").replace(HEADER, line) for line in said))
+    assert "nccl-complaint" in ids(found)
+    # Each is looked at once, however many programs there are.
+    assert sum(looked) <= len(said)
+
+
+@pytest.mark.parametrize(("devices", "ranks"), [(2, 8), (6, 6)])
+def test_few_devices_are_no_flood_of_ranks(monkeypatch, devices, ranks):
+    monkeypatch.setitem(MOST, "rows and ranks", 20)
+    listed = ", ".join(f'{{"rank": {4 * number}, "hostname": "g1"}}' for number in range(devices))
+    found = parse_one(f'{{"version": 1, "config": {{"nthreads": 4, "ngpus": 1, "devices": [{listed}]}}}}')
+    assert found["rank_count"] == ranks
+
+
+def test_sizes_that_never_end_are_not_counted():
+    # In a thread: without an end it must not hold up all tests.
+    text = NCCL.replace("minBytes 1024 ", "minBytes -1024 ")
+    assert text != NCCL
+    found = []
+    reading = threading.Thread(target=lambda: found.append(parse_one(text)), daemon=True)
+    reading.start()
+    reading.join(30)
+    assert found and found[0]["rows"]

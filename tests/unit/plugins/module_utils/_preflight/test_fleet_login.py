@@ -8,6 +8,7 @@ import contextlib
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
@@ -39,6 +40,23 @@ def test_known_hosts_by_name_and_port():
     assert known.keys_of("a", 2222) == [RSA] and known.keys_of("b", 2222) == []
     assert known.keys_of("x.example", 22) == [ED] and known.keys_of("bad.example", 22) == []
     assert known.keys_of("x.ca", 22) == [("@cert-authority", "ssh-ed25519", "DDDD")]
+
+
+def test_a_command_that_prints_a_little_now_and_then_holds_nobody_up():
+    ours, theirs = socket.socketpair()
+    ended = threading.Event()
+
+    def trickle():
+        with theirs, contextlib.suppress(OSError):
+            while not ended.wait(0.1):
+                theirs.sendall(b"x")
+
+    threading.Thread(target=trickle, daemon=True).start()
+    begin = time.monotonic()
+    with ours, pytest.raises(OSError):
+        Prober("true", 0.5)._output_of(ours)
+    ended.set()
+    assert time.monotonic() - begin < 1.5
 
 
 def test_hashed_names(tmp_path):

@@ -171,6 +171,20 @@ def test_what_is_no_answer_of_a_probe_is_none():
     probe.close()
 
 
+@pytest.mark.parametrize(
+    "text", ["1" + "+1" * 9999, "a" + ".a" * 9999, "1if 1else " * 9 + "1", "--1", "b''", "{'a': 1j}"]
+)
+def test_what_no_probe_prints_does_not_get_to_the_parser(monkeypatch, text):
+    # Python up to 3.10 crashes on some of these, if they are long.
+    monkeypatch.setattr(sessions.ast, "literal_eval", lambda text: pytest.fail("it was parsed"))
+    assert sessions._answer_in(f"{probe_script.MARK}{text}") == (False, None)
+
+
+def test_whatever_facts_a_probe_has_are_read():
+    facts = {"a": [1, -2.5, 1e300, 1e-05, True, False, None], "b": {"'": '"', "\\": "\u20ac\n", "c": ((), (1,))}, 3: {}}
+    assert sessions._answer_in(f"{probe_script.MARK}{facts!a}") == (True, facts)
+
+
 def test_a_probe_that_fails_says_why():
     probe = session(sessions.remote_command(sys.executable), {**PARAMETERS, "variables": None})
     assert probe.read(60) == (False, None)
