@@ -158,6 +158,18 @@ def names_in(text: str, names: t.Collection[str]) -> list[str]:
     return [name for name in names if re.search(rf"^ +{re.escape(name)}:", text, re.MULTILINE)]
 
 
+def check_limit(limit: str, group: str, hosts: t.Collection[str]) -> None:
+    """Raise OptionError if a limit leaves out those that a role is to join to its group: it names hosts that are there alone.
+
+    ``hosts``: of the inventory. Whether a pattern has those in it is known only when they are there.
+    """
+    words = [word for word in re.split(r"[:,]", limit) if word.strip() and word[0] not in "!&"]
+    if words and all(word in hosts or word == "localhost" for word in words):
+        raise OptionError(
+            "--limit", limit, f"no --limit, or '{limit}:{group}', since it leaves out those that are to join the group"
+        )
+
+
 class ActionModule(VariablesAction):
     """Checks the variables of several roles at once."""
 
@@ -196,6 +208,7 @@ class ActionModule(VariablesAction):
             group = str(self.value_of(arguments["group"]["name"]))
             hosts = self._task_vars["groups"].get(group, [])
             check_group(**arguments["group"], group=group, hosts=hosts, variables=self._task_vars["hostvars"])
+            check_limit(self._task_vars.get("ansible_limit") or "", group, self._task_vars["groups"]["all"])
         if arguments["hosts"] is not None:
             play = self._task.get_play()
             check_together(arguments["hosts"], self._task_vars["ansible_play_batch"], play.serial, play.strategy)

@@ -44,7 +44,8 @@ options:
     elements: str
   group:
     description:
-      - The group of the inventory that a role joins what it makes to. Fails if other hosts are in it, since they would take part.
+      - The group of the inventory that a role joins what it makes to. Fails if other hosts are in it, since they would take part, and if
+        C(--limit) leaves out what is to join it.
     type: dict
     version_added: 0.2.0
     suboptions:

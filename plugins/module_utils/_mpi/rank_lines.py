@@ -32,6 +32,8 @@ _LOG_STARTER = (
     '(umask 077; mkdir -p "${NCCL_DEBUG_FILE%/*}") 2>/dev/null; ' + _STARTER
 )
 _MARK = re.compile(rf"{_WORD} (\d{{1,9}}) (\d{{1,9}}) (\S+)(?: \S+ \d+ (\S+) \d+)?[ \t]*(?:\r?\n|\Z)")
+#: Ranks whose marks are kept: no run has more, and what prints marks without end would fill the memory.
+MOST_RANKS = 1 << 18
 #: Characters of an unfinished line that are kept.
 _LONGEST = 4096
 
@@ -68,6 +70,8 @@ class Marks:
         lines, end, carry = (self._carry + block.decode("latin-1")).rpartition("\n")
         self._carry = carry[-_LONGEST:]
         for match in _MARK.finditer(lines + end):
+            if len(self.found) >= MOST_RANKS:
+                return
             rank, size, host, address = match.groups()
             self.found.setdefault(int(rank), Mark(int(rank), int(size), host, address))
 

@@ -19,6 +19,7 @@ import tarfile
 import threading
 import time
 import typing as t
+import urllib.error
 import urllib.parse
 import zlib
 
@@ -46,6 +47,8 @@ DEFAULT_CHECKSUM = "adbd3d27ba6c00bd7b7cf98cc8811c6ad860427ecd5de59527466b21472c
 #: Bytes of an archive, and of what is in it, and how many files: nccl-tests is 73 KB, 300 KB and 50 files.
 _MOST_ARCHIVE, _MOST_UNPACKED, _MOST_FILES = 64 << 20, 256 << 20, 10000
 _BLOCK = 1 << 16
+#: What a server answers that sends one elsewhere, and how often that may be.
+_REDIRECTS, _MOST_REDIRECTS = (301, 302, 303, 307, 308), 10
 #: Seconds: of one operation of a socket, of a download as a whole, and of one command of git.
 _SOCKET_TIMEOUT = 60.0
 _DOWNLOAD_TIMEOUT = 600.0
@@ -178,13 +181,7 @@ def _fetch(url: str) -> bytes | Exception:
     deadline = time.monotonic() + _DOWNLOAD_TIMEOUT
     data = bytearray()
     try:
-        with open_url(
-            url,
-            timeout=_SOCKET_TIMEOUT,
-            http_agent="gpufabric.nccl",
-            # The password of one host is not for that which it redirects to.
-            unredirected_headers=["Authorization"],
-        ) as answer:
+        with _opened(url) as answer:
             while len(data) <= _MOST_ARCHIVE and time.monotonic() < deadline:
                 # One that reads as many bytes as it is asked for would wait for them beyond the deadline.
                 block = answer.read1(_BLOCK)
@@ -198,6 +195,27 @@ def _fetch(url: str) -> bytes | Exception:
     except Exception as error:
         return error
     return bytes(data)
+
+
+def _opened(url: str) -> t.Any:
+    """The answer of a server, after all redirects. Passwords go to the server that was asked for alone. Raises what open_url does."""
+    asked = urllib.parse.urlsplit(url)
+    for _redirect in range(_MOST_REDIRECTS + 1):
+        place = urllib.parse.urlsplit(url)
+        is_same = (place.scheme, place.netloc) == (asked.scheme, asked.netloc)
+        try:
+            return open_url(
+                url, timeout=_SOCKET_TIMEOUT, http_agent="gpufabric.nccl", follow_redirects="none", use_netrc=is_same
+            )
+        except urllib.error.HTTPError as error:
+            target = error.headers.get("Location")
+            if error.code not in _REDIRECTS or not target:
+                raise
+            error.close()
+            url = urllib.parse.urljoin(url, target)
+            if not _URL.match(url):
+                raise NodeError("it is redirected to an address that is not one of https or http") from error
+    raise NodeError(f"it is redirected more than {_MOST_REDIRECTS} times")
 
 
 def unpack(data: bytes, directory: str) -> None:

@@ -186,7 +186,10 @@ def checked_transport(value: t.Any) -> Transport | None:
         and all(isinstance(value.get(name, ...), kinds) for name, kinds in wanted.items())
         and all(ports is None or isinstance(ports, list) for ports in value["nics"].values())
         and all(
-            isinstance(entry, dict) and {"fact", "host", "value", "others"} <= set(entry)
+            isinstance(entry, dict)
+            and {"fact", "host", "value", "others"} <= set(entry)
+            and isinstance(entry["fact"], str)
+            and isinstance(entry["host"], str)
             for entry in value["differences"]
         )
     )

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
@@ -26,9 +27,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     Optional,
     check_answer,
     refuse,
+    text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary import checked_transport
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import RESULT_SCHEMA
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import inert
 
 #: Of counts of 64 bits, over all rows.
@@ -66,7 +69,7 @@ _RANK = {
     "name": Maybe(TEXT),
 }
 _DOCUMENT = {
-    "schema": TEXT,
+    "schema": text(re.escape(RESULT_SCHEMA), RESULT_SCHEMA),
     "tool": {"name": Maybe(TEXT), "version": Maybe(TEXT), "nccl_version": Maybe(TEXT)},
     "collective": Maybe(TEXT),
     "complete": BOOLEAN,

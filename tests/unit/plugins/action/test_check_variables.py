@@ -16,6 +16,7 @@ from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
     ActionModule,
     check_group,
     check_ignored,
+    check_limit,
     check_slices,
     check_together,
 )
@@ -61,6 +62,26 @@ def test_others_in_the_group_of_the_pods_are_refused():
         "worker_pods_group: 'workers' is not allowed;"
         " allowed: another group, since the inventory has gpu-1, gpu-2 in this one"
     )
+
+
+@pytest.mark.parametrize("limit", ["localhost", "localhost,gpu-1", "gpu-1:!gpu-2"])
+def test_a_limit_to_hosts_that_are_there_leaves_out_the_pods(planned, limit):
+    with pytest.raises(
+        OptionError, match=f"^--limit: '{limit}' is not allowed; allowed: no --limit, or '{limit}:workers'"
+    ):
+        check_limit(limit, "workers", ["gpu-1", "gpu-2"])
+    arguments = {"group": {"name": "worker_pods_group", "mark": "ansible_kubectl_pod"}}
+    more = {"groups": {"all": ["gpu-1", "gpu-2"]}, "hostvars": {}, "worker_pods_group": "workers"}
+    result = planned(ActionModule, "worker_pods", arguments, ansible_limit=limit, **more)
+    assert result["failed"] and result["msg"].startswith("--limit: ")
+    assert not planned(ActionModule, "worker_pods", arguments, **more).get("failed")
+
+
+@pytest.mark.parametrize(
+    "limit", ["localhost:workers", "all:!gpu-1", "!gpu-1", "localhost,gpufabric-*", "localhost:gpufabric-a-0", "@hosts"]
+)
+def test_a_limit_that_may_have_the_pods_in_it(limit):
+    check_limit(limit, "workers", ["gpu-1", "gpu-2"])
 
 
 @pytest.mark.parametrize(

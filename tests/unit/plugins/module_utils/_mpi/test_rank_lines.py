@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi import rank_lines
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import (
     Launcher,
     Mark,
@@ -54,6 +55,14 @@ def test_marks_are_read_as_they_come_and_taken_out():
         found.feed(character.encode())
     assert found.found == {0: Mark(0, 2, "g1", None), 1: Mark(1, 2, "g2", "fd00::2")}
     assert without_marks(text) == "a\n[1,1]<stderr>: b\n"
+
+
+def test_marks_without_end_are_not_all_kept(monkeypatch):
+    monkeypatch.setattr(rank_lines, "MOST_RANKS", 10)
+    found = Marks()
+    for start in (0, 8):
+        found.feed("".join(f"gpufabric-rank {start + number} 2 g1\n" for number in range(8)).encode())
+    assert list(found.found) == list(range(10))
 
 
 @pytest.mark.parametrize(

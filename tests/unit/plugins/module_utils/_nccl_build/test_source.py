@@ -233,20 +233,24 @@ def test_a_password_goes_only_to_its_own_host(netrc, monkeypatch):
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             asked.append((self.headers["Host"].partition(":")[0], self.headers["Authorization"]))
-            self.send_response(302 if self.path == "/first" else 200)
-            self.send_header("Location", f"http://localhost:{server.server_port}/second")
+            places = {"/first": "/same", "/same": f"http://localhost:{server.server_port}/other", "/round": "/round"}
+            self.send_response(302 if self.path in places else 200)
+            self.send_header("Location", places.get(self.path, ""))
             self.end_headers()
 
         def log_message(self, *_arguments):
             """Say nothing."""
 
-    netrc("machine 127.0.0.1 login me password s3cret\n")
+    # Nor does the one of another host go to where nobody has asked for.
+    netrc("machine 127.0.0.1 login me password s3cret\nmachine localhost login me password other\n")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         download(f"http://127.0.0.1:{server.server_port}/first", hashlib.sha256(b"").hexdigest())
+        authorization = f"Basic {base64_of(b'me:s3cret')}"
+        assert asked == [("127.0.0.1", authorization), ("127.0.0.1", authorization), ("localhost", None)]
+        with pytest.raises(ProblemError, match="redirected more than 10 times"):
+            download(f"http://127.0.0.1:{server.server_port}/round", hashlib.sha256(b"").hexdigest())
         server.shutdown()
-    authorization = f"Basic {base64_of(b'me:s3cret')}"
-    assert asked == [("127.0.0.1", authorization), ("localhost", None)]
 
 
 def test_what_is_wrong_in_a_list_of_passwords_is_not_shown(netrc):

@@ -105,11 +105,19 @@ def test_a_version_of_any_length():
         check_document("g1", document)
 
 
+TRANSPORT = {
+    **dict.fromkeys(("network", "plugin", "socket_interface", "gdr", "nvls", "mnnvl", "channels")),
+    **{"mixed": True, "nics": {"g1": None}, "connections": {}, "source": "nccl-debug"},
+}
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("transport", {"network": 3}),
         ("transport", {"channels": float("nan")}),
+        ("transport", {**TRANSPORT, "differences": [{"fact": "gdr", "host": ["g1"], "value": True, "others": False}]}),
+        ("transport", {**TRANSPORT, "differences": [{"fact": {}, "host": "g1", "value": True, "others": False}]}),
         ("software", {"nccl": float("inf")}),
         ("more", [float("nan")]),
         ("more", {1, 2}),
@@ -125,6 +133,7 @@ def test_what_no_report_can_hold_is_refused(name, value):
 @pytest.mark.parametrize(
     ("place", "value", "field"),
     [
+        (("schema",), "gpufabric.nccl/result/v2", "schema"),
         (("summary", "wrong"), "{{ lookup('pipe', 'id') }}", "summary.wrong"),
         (("summary", "peak_size"), 10**400, "summary.peak_size"),
         (("summary", "avg_busbw"), float("nan"), "summary.avg_busbw"),
