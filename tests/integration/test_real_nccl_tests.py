@@ -357,7 +357,10 @@ def test_options_that_change_the_output_in_text_and_json(machines, tmp_path, mpi
 
 
 class Fault(t.NamedTuple):
-    """A fault of the second node, or of the variables of the play, and what is told of it. ``where``: in words."""
+    """A fault of the second node, or of the variables of the play, and what is told of it.
+
+    ``where``: in words. ``variant``: tells the test from that of another fault with the same cause.
+    """
 
     words: str
     cause: str
@@ -365,6 +368,7 @@ class Fault(t.NamedTuple):
     variables: t.Mapping[str, t.Any] = types.MappingProxyType({})
     host: str | None = "g2"
     where: str = "a worker"
+    variant: str = ""
 
 
 #: NCCL says why of some in its log alone.
@@ -394,13 +398,23 @@ FAULTS = (
         None,
         "all hosts",
     ),
+    # It ends with 0.
+    Fault(
+        "option that nccl-tests does not have",
+        "test-argument",
+        {},
+        {"nccl_benchmark_extra_args": ["--memroy", "1"]},
+        None,
+        "all hosts",
+        "-unknown",
+    ),
 )
 
 
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(fault, id=f"openmpi5-{fault.cause}", marks=[pytest.mark.slow] if index else [])
+        pytest.param(fault, id=f"openmpi5-{fault.cause}{fault.variant}", marks=[pytest.mark.slow] if index else [])
         for index, fault in enumerate(FAULTS)
     ],
 )
