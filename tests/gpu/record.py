@@ -230,6 +230,8 @@ def record_playbook(recorder: Recorder, out: pathlib.Path, build: pathlib.Path, 
         "nccl_benchmark_backend": "nccl",
         "nccl_benchmark_dir": str(build),
         "nccl_benchmark_transport": True,
+        "nccl_benchmark_max_bytes": "16M",
+        "nccl_benchmark_iterations": 5,
         "report_dir": str(out / "report"),
     }
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}

@@ -44,8 +44,8 @@ ENTRIES = (
     ),
     entry(
         "gpu-driver-old",
-        "The GPU driver is older than the CUDA version that the program or NCCL was built with.",
-        "Update the driver, or build the program with the CUDA version that nvidia-smi shows. On data centre GPUs,"
+        "The host has no GPU driver, or one that is older than the CUDA version that the program or NCCL was built with.",
+        "Run nvidia-smi on the host. Update the driver, or build the program with the CUDA version that nvidia-smi shows. On data centre GPUs,"
         " CUDA's compat libraries help, too.",
         signature("driver version is insufficient for CUDA runtime version"),
         signature("PTX was compiled with an unsupported toolchain"),

@@ -554,6 +554,13 @@ ENTRIES = (
         " accepts.",
         signature("invalid size specified for", r"invalid size specified for '(?P<option>\w+)'"),
         signature("invalid step size specified", r"(?P<option>invalid step size) specified"),
+        signature("invalid sizes for", r"invalid sizes for '(?P<option>minbytes' and 'maxbytes)'"),
+        signature(
+            "requires enabling symmetric memory", r"(?P<option>device implementation \(-D > 0\)) requires enabling"
+        ),
+        signature(
+            "is not supported by this test", r"(?P<option>[Dd]evice implementation \d+) is not supported by this test"
+        ),
         signature("unrecognized option", r"(?:_perf|_perf_mpi)\S*: unrecognized option '?(?P<option>[^\s']+)"),
         signature("invalid option", r"_perf\S*: invalid option -- '?(?P<option>\w)"),
         signature("requires an argument", r"_perf\S*: option '?(?P<option>\S+?)'? requires an argument"),

@@ -55,6 +55,8 @@ CATALOGUE = Catalogue(*DOMAINS.values())
 problem = CATALOGUE.problem
 diagnose = CATALOGUE.diagnose
 
+#: Causes with which a program may end with 0: nccl-tests does so after the usage that it prints for an option that it does not know.
+ENDS_WELL = ("test-argument",)
 #: Causes that only a check of the host can name, and what mpirun, or a look at a run that hangs, reports instead of each.
 _CHECK_EXPLAINS = {
     "address-space-low": "host-memory",

@@ -30,7 +30,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     devices_per_rank,
     program_arguments,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import ENDS_WELL, diagnose, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
@@ -500,7 +500,8 @@ def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -
                 for found in listed_placement_problems(document, plan["host_names"], plan["ranks"])
             ]
             if unread is not None:
-                problems.append(problem("output-unread", evidence=unread))
+                refused = [found for found in _diagnosed(plan, point["lines"], {}) if found.id in ENDS_WELL]
+                problems += refused or [problem("output-unread", evidence=unread)]
         elif exit_status is not None or not problems:
             problems = [*_run_problems(plan, point), *problems]
     return {

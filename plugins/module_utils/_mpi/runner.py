@@ -21,7 +21,7 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import ENDS_WELL, diagnose, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
@@ -81,6 +81,8 @@ _LONG = 1 << 20
 _RESERVE, _RESERVED_PART = 64 << 20, 0.05
 #: How much is read for causes of each output that was too long.
 _MOST_DIAGNOSED = 16 << 20
+#: Bytes in which the usage of a program is found, after what MPI warns of on all ranks.
+_MOST_USAGE = 1 << 20
 _LONGEST_LINE = 1 << 16
 #: The limits that a point which hangs passes.
 _HANGS = ("startup", "silence", "point")
@@ -447,6 +449,9 @@ class _Runner:
         problems = started_placement_problems(marks, self._hosts, job.ranks, self._launcher)
         for document in results:
             problems += [] if problems else listed_placement_problems(document, len(self._hosts), job.ranks)
+        if not results:
+            usage = {f"{name}_path": _MOST_USAGE for name in ("stdout", "stderr")}
+            problems += [cause for cause in self._diagnosed(None, watch, output, usage) if cause.id in ENDS_WELL]
         return problems
 
     def _own_host(self) -> str:

@@ -75,6 +75,8 @@ REQUIREMENTS = {
         "from NVIDIA's repository, of the version of libnccl2 (RHEL: libnccl) that is installed",
     ),
     "hipcc": Requirement("HIP compiler (hipcc)", "hipcc", "hipcc", "nccl_tests_rocm_home", _OF_AMD),
+    # rccl-tests makes its source from that of nccl-tests by it.
+    "hipify": Requirement("HIPIFY (hipify-perl)", "hipify-clang", "hipify-clang", "nccl_tests_rocm_home", _OF_AMD),
     "rccl": Requirement(
         "RCCL for the build (rccl.h, librccl.so)", "rccl-dev", "rccl-devel", "nccl_tests_nccl_home", _OF_AMD
     ),
@@ -162,6 +164,9 @@ def find_toolchain(vendor: str, places: Places) -> Toolchain:
     else:
         home, found = _find_compiler("hipcc", places.rocm_home, ROCM_HOMES)
         compiler = need("hipcc", found, places.rocm_home)
+        if compiler:
+            beside = os.path.join(os.path.dirname(compiler), "hipify-perl")
+            need("hipify", os.access(beside, os.X_OK) or find_program("hipify-perl"), home)
         runtime = Pair(f"{home}/include", f"{home}/lib")
         nccl = need("rccl", _find_nccl(places.nccl_home, home, "rccl"), places.nccl_home)
     found_mpi = find_mpi(places.mpi_prefix)

@@ -92,8 +92,16 @@ def check(results, hosts):
         assert sorted({rank["device"] for rank in result["ranks"]}) == [*range(GPUS)]
 
 
+def check_requests(cluster, namespace):
+    """Check that each of the two workers has its GPUs from the cluster."""
+    pods = cluster.get("pods", namespace=namespace)["items"]
+    containers = [container for pod in pods for container in pod["spec"]["containers"]]
+    limits = [container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu") for container in containers]
+    assert sorted(filter(None, limits)) == [str(GPUS)] * 2, containers
+
+
 @pytest.mark.slow
-def test_pods_with_gpus(runs, gpus):
+def test_pods_with_gpus(cluster, runs, gpus):
     played = runs.play(
         worker_pods_replicas=2,
         worker_pods_gpus=GPUS,
@@ -101,8 +109,12 @@ def test_pods_with_gpus(runs, gpus):
         worker_pods_pod_spec=POD_SPEC,
         nccl_benchmark_dir=f"{DIRECTORY}/build",
         nccl_benchmark_collectives=["all_reduce", "alltoall"],
+        worker_pods_keep=True,
     )
     assert played.returncode == 0, played.output
+    check_requests(cluster, runs.namespace)
+    removed = runs.teardown()
+    assert removed.returncode == 0, removed.output
     assert "Backend nccl: GPUs and nccl-tests are on all workers. 4 ranks on 2 hosts" in played.output
     check(runs.results(), ["gpufabric-default-0", "gpufabric-default-1"])
 
@@ -117,7 +129,12 @@ def test_an_mpijob_with_gpus(cluster_player, cluster, namespace, tmp_path, opera
         nccl_benchmark_backend="nccl",
         nccl_benchmark_dir=f"{DIRECTORY}/build",
         nccl_benchmark_collectives=["all_reduce", "alltoall"],
+        mpijob_keep=True,
     )
     assert played.returncode == 0, played.output
     check(run.results(), ["gpufabric-t1-worker-0", "gpufabric-t1-worker-1"])
+    check_requests(cluster, namespace)
+    own = {"gpufabric_namespace": namespace, "gpufabric_run_id": "t1", "gpufabric_mpijobs": True}
+    removed = cluster_player.playbook("gpufabric.nccl.teardown", **own)
+    assert removed.returncode == 0, removed.output
     run.wait_gone()

@@ -637,6 +637,7 @@ def test_what_nccl_complained_of_is_a_warning_of_a_job_that_did_it():
     [
         (["slow", f"{MARK}end all_reduce 124 600"], "run-timeout"),
         (["hello", f"{MARK}end all_reduce 0 1"], "output-unread"),
+        (["/x/all_reduce_perf: invalid option -- 'q'", f"{MARK}end all_reduce 0 1"], "test-argument"),
         (["cut"], "run-failed"),
     ],
 )

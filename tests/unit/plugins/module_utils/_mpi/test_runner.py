@@ -51,6 +51,8 @@ TABLE = """\
 #: Of a program without MPI that was started twice, and of two ranks where one was asked for.
 SEPARATE = "\n".join([*TABLE.splitlines()[:3] * 2, *TABLE.splitlines()[3:]])
 ELSEWHERE = TABLE.replace("on {host}", "on {host} device  0 [0000:00:00] cpu\n#  Rank  1 Group  0 Pid   2 on g2")
+#: After which nccl-tests 2.19.6 ends with 0.
+USAGE = "/opt/nccl-tests/build/all_reduce_perf: unrecognized option '--memroy'\ninvalid option '?'\nUSAGE: all_reduce_perf \n"
 #: After which mpirun of Open MPI 5 ends with 0.
 LOST = "PRTE has lost communication with a remote daemon.\n\n  Remote daemon: [prterun-g1-77@0,1] on node g3\n"
 
@@ -208,6 +210,7 @@ print({end!r}); print({average!r})
         (f"print({SEPARATE!r})", {}, "failed", "mpi-missing"),
         (f"print({ELSEWHERE!r})", {}, "failed", "ranks-differ"),
         (f"import sys; sys.stderr.write({LOST!r})", {}, "failed", "lost-connection"),
+        (f"print({USAGE!r})", {}, "failed", "test-argument"),
         ("import sys; sys.exit('root@10.0.0.2: Permission denied (publickey).')", {}, "failed", "ssh-auth-refused"),
         ("raise SystemExit(7)", {}, "failed", "unknown"),
     ],

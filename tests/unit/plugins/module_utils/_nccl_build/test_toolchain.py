@@ -129,6 +129,7 @@ def test_a_compiler_on_the_path_that_only_calls_another_is_no_toolkit(root, monk
 
 def test_rccl(root, monkeypatch):
     program(root / "rocm/bin/hipcc", 'echo "HIP version: 6.4.43482"')
+    program(root / "rocm/bin/hipify-perl", "true")
     file(root / "rocm/include/rccl/rccl.h", NCCL_H)
     file(root / "rocm/lib/librccl.so")
     monkeypatch.setattr(module, "ROCM_HOMES", (str(root / "rocm"),))
@@ -146,6 +147,10 @@ def test_rccl(root, monkeypatch):
         "GPU_TARGETS=gfx90a,gfx942",
         "build",
     ]
+    (root / "rocm/bin/hipify-perl").unlink()
+    with pytest.raises(ProblemError, match="hipify-clang; RHEL and its kin: dnf install hipify-clang"):
+        find_toolchain("amd", places(root))
+    program(root / "rocm/bin/hipify-perl", "true")
     (root / "rocm/lib/librccl.so").unlink()
     with pytest.raises(ProblemError, match="rccl-dev; RHEL and its kin: dnf install rccl-devel"):
         find_toolchain("amd", places(root))
