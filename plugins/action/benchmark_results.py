@@ -9,6 +9,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import complete_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction
 
 
@@ -32,4 +33,5 @@ class ActionModule(VariablesAction):
             raise GpufabricError(
                 f"what {launcher} returned of the run is not what mpi_run returns: {type(error).__name__}: {inert(clean(str(error)))}"
             ) from error
-        return {"results": found}
+        # The next task, and AWX, have had them in the result of mpi_run already.
+        return {"results": found, **HIDDEN}

@@ -40,7 +40,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress impor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import descendants, read_processes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RUN_ID_VARIABLE
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert, shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction, plain
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts import cpu_program
@@ -102,6 +102,8 @@ class ActionModule(NodeAction):
             result.update(self._start(waits=state == "finished"))
         else:
             result.update(self._execute_module(task_vars=self._task_vars))
+        if isinstance(result.get("invocation"), dict):
+            result["invocation"] = told_invocation(result["invocation"])
         with contextlib.suppress(AnsibleConnectionFailure, _TookTooLong), _at_most(_LONGEST_CALL):
             self._remove_tmp_path(self._connection._shell.tmpdir)
         return result
@@ -338,6 +340,21 @@ class ActionModule(NodeAction):
 
     def _show(self, line: str) -> None:
         self.show(self._launcher, line)
+
+
+def told_invocation(invocation: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The arguments as a result may show them, with much verbosity or in the events of AWX: of files their length, no values that may be secret."""
+    arguments = invocation.get("module_args")
+    if not isinstance(arguments, dict):
+        return dict(invocation)
+    told = dict(arguments)
+    if isinstance(told.get("files"), dict):
+        told["files"] = {name: f"({len(str(text))} characters)" for name, text in told["files"].items()}
+    for place in (told, *(told["points"] if isinstance(told.get("points"), list) else ())):
+        for name in ("env", "node_env"):
+            if isinstance(place, dict) and isinstance(place.get(name), dict):
+                place[name] = shown_environment(place[name])
+    return {**invocation, "module_args": told}
 
 
 def _without_launcher(

@@ -15,7 +15,13 @@ import pytest
 from background import kill, wait
 
 #: Ranks that go on until they are ended.
-ENDLESS = {"nccl_benchmark_iterations": 10**9, "nccl_benchmark_min_bytes": 8, "nccl_benchmark_max_bytes": 8}
+ENDLESS = {
+    "nccl_benchmark_iterations": 10**9,
+    "nccl_benchmark_min_bytes": 8,
+    "nccl_benchmark_max_bytes": 8,
+    # Other plays are tried meanwhile.
+    "nccl_benchmark_orphan_timeout": 3600,
+}
 YOU = {"gpufabric_owner": "you@there"}
 
 

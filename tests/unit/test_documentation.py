@@ -214,7 +214,7 @@ def test_each_job_of_awx_has_its_playbook():
                 named = {key: arguments[key].replace("{{ item }}", item) for key in ("name", "playbook")}
                 templates[named["name"]] = named["playbook"]
     playbooks = {path.name: yaml.safe_load(path.read_text()) for path in AWX}
-    assert set(templates.values()) | {"controller.yml", "inventory.yml"} == playbooks.keys()
+    assert set(templates.values()) | {"controller.yml"} == playbooks.keys()
     (workflow,) = (arguments for name, arguments in awx_calls() if name.endswith("workflow_job_template"))
     nodes = {node["identifier"]: node for node in workflow["workflow_nodes"]}
     assert {node["unified_job_template"]["name"] for node in nodes.values()} <= templates.keys()
@@ -224,12 +224,9 @@ def test_each_job_of_awx_has_its_playbook():
     assert set(followed) == nodes.keys() - {"benchmark"}
     # AWX runs slices in a workflow of this name.
     assert workflow["name"] not in templates
-    imports = {
-        name: plays[0]["import_playbook"] for name, (*plays,) in playbooks.items() if "import_playbook" in plays[0]
-    }
+    imports = {name: plays[0]["import_playbook"] for name, plays in playbooks.items() if "import_playbook" in plays[0]}
     assert imports == {
-        name: f"gpufabric.nccl.{name[:-4]}"
-        for name in playbooks.keys() - {"controller.yml", "inventory.yml", "report.yml"}
+        name: f"gpufabric.nccl.{name[:-4]}" for name in playbooks.keys() - {"controller.yml", "report.yml"}
     }
 
 

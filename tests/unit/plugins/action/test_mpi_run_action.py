@@ -19,6 +19,7 @@ from ansible_collections.gpufabric.nccl.plugins.action.mpi_run import (
     _at_most,
     _TookTooLong,
     _without_launcher,
+    told_invocation,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Look
 
@@ -60,6 +61,19 @@ def action(**attributes):
     for name, value in {"_launcher": "g1", "_options": OPTIONS, **attributes}.items():
         setattr(made, name, value)
     return made
+
+
+def test_arguments_are_told_without_texts_of_files_and_values_that_may_be_secret():
+    given = {
+        "files": {"cpu_perf.py": "x" * 40000},
+        "points": [{"argv": ["a"], "env": {"TOKEN": "s3cr3t", "NCCL_ALGO": "Ring"}}, "junk"],
+        "node_env": {"PASSWORD": "s3cr3t"},
+        "timeout": 5,
+    }
+    told = told_invocation({"module_args": given})["module_args"]
+    assert told["files"] == {"cpu_perf.py": "(40000 characters)"} and told["timeout"] == 5
+    assert told["points"][0]["env"]["NCCL_ALGO"] == "Ring" and "s3cr3t" not in str(told) and len(str(told)) < 500
+    assert told_invocation({"module_args": ""}) == {"module_args": ""}
 
 
 def test_a_task_that_is_left_of_a_killed_playbook_ends_its_run(monkeypatch):
