@@ -182,7 +182,7 @@ class _Judgement:
 
     def _not_started(self) -> list[Problem]:
         missing = self._launched.missing()
-        if not self._launched.placed or len(missing) * 2 > len(self._launched.expected):
+        if len(missing) * 2 > len(self._launched.expected):
             return []
         found = []
         for host, ranks in missing.items():
