@@ -197,7 +197,7 @@ def test_a_rank_that_sleeps_while_the_others_poll():
     [
         # Half of them; one that is between both; a host that is not known.
         seen(odd=dict.fromkeys(range(4), COMPUTES)),
-        seen(odd={6: COMPUTES, 7: {**POLLS, "system": 0.05}}),
+        seen(odd={6: COMPUTES, 7: {**POLLS, "system": 0.2}}),
         seen(odd={5: COMPUTES}, hosts=HOSTS[:3], unread={"g4": "Connection refused"}),
     ],
 )
