@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import sys
 import threading
@@ -35,40 +36,42 @@ class Rank(t.NamedTuple):
     silent: bool = False
 
 
-def json_answer(ranks: t.Sequence[Rank], comma: str = ",") -> str:
+def json_answer(ranks: t.Sequence[Rank], comma: bool = True) -> str:
     """As ``rasDumpCommsToJSON`` writes it."""
-    answering = [one for one in ranks if not one.silent]
-    missing = [one for one in ranks if one.silent]
 
-    def known(one: Rank) -> str:
-        return (
-            f'        {{\n          "rank": {one.rank},\n          "host": "{one.node}",\n          "pid": {one.pid},\n'
-            f'          "cuda_dev": {one.gpu},\n          "nvml_dev": {one.gpu}'
-        )
+    def known(one: Rank) -> dict[str, t.Any]:
+        return {"rank": one.rank, "host": one.node, "pid": one.pid, "cuda_dev": one.gpu, "nvml_dev": one.gpu}
 
-    def rank(one: Rank) -> str:
-        return known(one) + (
-            ',\n          "status": {\n            "init_state": 0,\n            "async_error": 0,\n            "finalize_called": false,\n'
-            '            "destroy_flag": false,\n            "abort_flag": false\n          },\n          "collective_counts": {\n'
-            '            "Broadcast": 0,\n            "Reduce": 0,\n            "AllGather": 0,\n            "ReduceScatter": 0,\n'
-            f'            "AllReduce": {LAUNCHED - one.behind}\n          }}\n        }}'
-        )
-
-    def absent(one: Rank) -> str:
-        return known(one) + (
-            f'{comma}\n          "status": {{\n            "unresponsive": true,\n            "considered_dead": false\n          }}\n        }}'
-        )
-
-    return (
-        '{\n  "nccl_version": "2.30.7",\n  "cuda_runtime_version": 13000,\n  "cuda_driver_version": 13000,\n'
-        '  "timestamp": "2026-06-19 13:06:53",\n  "communicators_count": 1,\n  "communicators": [\n    {\n'
-        f'      "hash": "0x{HASH}",\n      "secondary_hash": "0xb7e7187447156001:0xb8242ed28a71381e",\n      "size": {len(ranks)},\n'
-        f'      "ranks_count": {len(answering)},\n      "missing_ranks_count": {len(missing)},\n      "ranks": [\n'
-        + ",\n".join(map(rank, answering))
-        + '\n      ],\n      "missing_ranks": [\n'
-        + ",\n".join(map(absent, missing))
-        + '\n      ]\n    }\n  ],\n  "ras": {\n    "collection_time_sec": 0.001,\n    "timeouts_count": 0\n  }\n}\n'
-    )
+    state = {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False}
+    others = dict.fromkeys(("Broadcast", "Reduce", "AllGather", "ReduceScatter"), 0)
+    answering = [
+        dict(**known(one), status=state, collective_counts=dict(**others, AllReduce=LAUNCHED - one.behind))
+        for one in ranks
+        if not one.silent
+    ]
+    missing = [
+        dict(**known(one), status={"unresponsive": True, "considered_dead": False}) for one in ranks if one.silent
+    ]
+    communicator = {
+        "hash": f"0x{HASH}",
+        "secondary_hash": "0xb7e7187447156001:0xb8242ed28a71381e",
+        "size": len(ranks),
+        "ranks_count": len(answering),
+        "missing_ranks_count": len(missing),
+        "ranks": answering,
+        "missing_ranks": missing,
+    }
+    document = {
+        "nccl_version": "2.30.7",
+        "cuda_runtime_version": 13000,
+        "cuda_driver_version": 13000,
+        "timestamp": "2026-06-19 13:06:53",
+        "communicators_count": 1,
+        "communicators": [communicator],
+        "ras": {"collection_time_sec": 0.001, "timeouts_count": 0},
+    }
+    text = json.dumps(document, indent=2) + "\n"
+    return text if comma else re.sub(r'("nvml_dev": \d+),(\s+"status": .\s+"unresponsive")', r"\1\2", text)
 
 
 def text_answer(ranks: t.Sequence[Rank], old: bool = False, library: str = "NCCL") -> str:
@@ -122,7 +125,7 @@ def text_answer(ranks: t.Sequence[Rank], old: bool = False, library: str = "NCCL
 
 ANSWERS: dict[str, t.Callable[[t.Sequence[Rank]], str]] = {
     "json": json_answer,
-    "json-2.28": lambda ranks: json_answer(ranks, comma=""),
+    "json-2.28": lambda ranks: json_answer(ranks, comma=False),
     "text": text_answer,
     "text-2.24": lambda ranks: text_answer(ranks, old=True),
 }

@@ -16,6 +16,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
+import re
 import shlex
 import signal
 import subprocess
@@ -338,7 +339,7 @@ class Mesh:
     def filled(self, argv: t.Iterable[str], version: str) -> list[str]:
         """The argv with the interpreter that has an mpi4py for the version, and the run's directory."""
         python = self.five["ansible_python_interpreter"] if version == "5.0" else "/usr/bin/python3"
-        words = [word.replace("PYTHON", python) for word in argv]
+        words = [re.sub(r"\bPYTHON\b", python, word) for word in argv]
         return [f"{self.run_dir}/{word[4:]}" if word.startswith("RUN/") else word for word in words]
 
     def shell(self, node: str, command: str, version: str = "4.1") -> str:

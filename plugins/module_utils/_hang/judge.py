@@ -19,10 +19,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._hang.ras import La
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line
 
 #: Processors that a rank uses which does something, and one that does nothing. Of a host that is overloaded, it gets a small part.
-_BUSY, _IDLE = 0.05, 0.01
-#: The part of its time that a rank which only computes may spend in the kernel, and one that polls does: those of Open MPI that wait
-#: for a message over TCP spend 70 to 80 % there.
-_COMPUTING, _POLLING = 0.02, 0.1
+_BUSY, _IDLE = 0.03, 0.01
+#: The part of its time that a rank which only computes may spend in the kernel, as interrupts do, and one that polls does: those of
+#: Open MPI that wait for a message over TCP spend 70 to 90 % there.
+_COMPUTING, _POLLING = 0.1, 0.3
 _MOST_EVIDENCE = 8
 #: The states of processes.
 _WORST = "TDRS"
@@ -182,7 +182,7 @@ class _Judgement:
 
     def _not_started(self) -> list[Problem]:
         missing = self._launched.missing()
-        if not self._launched.placed or len(missing) * 2 > len(self._launched.expected):
+        if len(missing) * 2 > len(self._launched.expected):
             return []
         found = []
         for host, ranks in missing.items():

@@ -70,6 +70,7 @@ def test_a_rank_that_gives_no_answer(dialect):
         (job({11: 14}), job({11: 13})),
         (job(dict.fromkeys(range(15), 1)), job(dict.fromkeys(range(15), 1))),
         (job(silent=[11]), job()),
+        (job(), job(silent=[11])),
     ],
 )
 def test_who_is_not_named(dialect, first, second):
@@ -144,6 +145,7 @@ def test_a_rank_whose_process_is_not_known():
         '{"communicators": 1e999}',
         "HTTP/1.1 400 Bad Request\r\n\r\n",
         "x" * (7 << 20),
+        "NCCL version 2.30.7 compiled with CUDA 13.0\n" + "\n" * (7 << 20),
     ],
 )
 def test_what_is_no_answer(text):
