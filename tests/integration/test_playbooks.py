@@ -303,11 +303,9 @@ def test_every_ansible_core(pair, tmp_path, release):
     variables = {"gpufabric_run_id": "core"}
     before = states(pair)
 
-    def play(playbook: str, *arguments: str, **more: t.Any) -> Played:
-        played = nodes.playbook(f"gpufabric.nccl.{playbook}", *arguments, **{**variables, **more})
-        assert played.returncode == 0, played.output
-        assert "DEPRECATION" not in played.output
-        return played
+    def play(playbook: str, *arguments: str, **more: t.Any) -> None:
+        played = nodes.playbook(f"gpufabric.nccl.{playbook}", *arguments, **more)
+        assert played.returncode == 0 and "DEPRECATION" not in played.output, played.output
 
     said = subprocess.run(
         ["ansible", "--version"], env={**os.environ, **environment}, capture_output=True, text=True, check=True
@@ -327,9 +325,9 @@ def test_every_ansible_core(pair, tmp_path, release):
 
     play("diagnose", preflight_report_dir=str(tmp_path / "diagnosis"))
     assert (tmp_path / "diagnosis" / "diagnosis.md").exists()
-    play("teardown", "--check")
+    play("teardown", "--check", **variables)
     assert differences(pair, benchmarked) == []
-    play("teardown")
+    play("teardown", **variables)
     assert differences(pair, before) == []
 
 
