@@ -11,8 +11,8 @@ import pathlib
 import threading
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests import complaints, text_output
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import MOST
