@@ -22,6 +22,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Node
 
 #: What ``/dev/null`` is on Linux, under whatever name; containers hide files by it.
 _NULL = os.makedev(1, 3)
+#: Seconds until others must have changed a file: thousands of machines may share a home.
+_PATIENCE = 600.0
 
 
 def open_file(path: str) -> t.BinaryIO:
@@ -151,14 +153,17 @@ def locked(directory: str, seconds: float | None = None) -> t.Iterator[None]:
 
 @contextlib.contextmanager
 def locked_file(path: str) -> t.Iterator[None]:
-    """Hold the lock of a file that write_text replaces; of none where there is none. NFS has it too. Raises NodeError."""
+    """Hold the lock of a file that write_text replaces; of none where there is none. NFS has it too. Raises NodeError.
+
+    Whoever may read the file may hold its lock, too: it is waited for, but not for ever.
+    """
     descriptor = -1
     try:
         while True:
             try:
                 # NFS locks only what may be written.
                 descriptor = os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
-                _lock(descriptor, path, None)
+                _lock(descriptor, path, _PATIENCE)
                 if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                     break
             except FileNotFoundError:

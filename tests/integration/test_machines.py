@@ -246,6 +246,12 @@ def test_tags_limits_and_plays_that_run_hosts_one_by_one(player, tmp_path):
     arguments = ["-i", str(inventory), "--limit", "gpu-1"]
     played = player.playbook("gpufabric.nccl.teardown", *arguments, gpufabric_worker_pods=True)
     assert played.returncode == 2 and played.result()["msg"].startswith("--limit gpu-1 is not allowed with ")
+    # Without a host, nothing would be done, and that well.
+    for playbook in ("bare_metal", "diagnose"):
+        played = player.playbook(f"gpufabric.nccl.{playbook}", *arguments, gpufabric_target="gpu-2")
+        assert played.returncode == 2 and played.result()["msg"].startswith("--limit gpu-1 is not allowed;"), (
+            played.output
+        )
     for keyword, value in (("serial", 1), ("strategy", "free")):
         play = {"hosts": "all", "gather_facts": False, keyword: value, "roles": ["gpufabric.nccl.key_exchange"]}
         played = player.playbook([play], "-i", str(inventory))

@@ -362,7 +362,9 @@ def _check_together(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.
     of_nodes = {name for own in plane["node_env"].values() for name in own}
     both = sorted({name for point in settings.get("sweep_points", ()) for name in point["env"]} & of_nodes)
     if both:
-        allowed = "other variables, since the data interface has another name on each worker, which a worker sets itself"
+        allowed = (
+            "other variables, since the data interface has another name on each worker, which a worker sets itself"
+        )
         raise OptionError("nccl_benchmark_sweep.env", both, allowed)
     if plane["node_env"] and settings["dedicated_launcher"]:
         raise ProblemError(

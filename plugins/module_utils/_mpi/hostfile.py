@@ -145,29 +145,29 @@ def match_expected(hosts: t.Iterable[Host], expected: t.Mapping[str, t.Any], clu
     ``expected``: addresses by names, which may be shorter or longer than the hosts'. The closest counts.
     Raises OptionError where an address is none, or two are as close.
     """
-    known = []
+    # By all labels of a name, and by each beginning of them.
+    whole: dict[tuple[str, ...], set[str]] = {}
+    beginning: dict[tuple[str, ...], set[str]] = {}
     for name, address in expected.items():
         if not is_numeric(str(address)):
             raise OptionError(f"expected[{name}]", address, "a numeric address")
-        known.append((cluster_labels(name, cluster_domain), str(ipaddress.ip_address(str(address)))))
+        labels, numeric = cluster_labels(name, cluster_domain), str(ipaddress.ip_address(str(address)))
+        whole.setdefault(labels, set()).add(numeric)
+        for count in range(1, len(labels) + 1):
+            beginning.setdefault(labels[:count], set()).add(numeric)
     matched = {}
     for host in hosts:
         if is_numeric(host.name):
             continue
         labels = cluster_labels(host.name, cluster_domain)
-        closest = 0
-        found: set[str] = set()
-        for other, address in known:
-            common = min(len(labels), len(other))
-            if labels[:common] == other[:common] and common >= closest:
-                found = {address} if common > closest else found | {address}
-                closest = common
+        shorter = (whole.get(labels[:count]) for count in range(len(labels) - 1, 0, -1))
+        found = beginning.get(labels) or next(filter(None, shorter), set())
         if len(found) > 1:
             raise OptionError(
                 "expected", ", ".join(sorted(found)), f"one address for {host.name}; write the names in full"
             )
         if found:
-            matched[host.name] = found.pop()
+            matched[host.name] = next(iter(found))
     return matched
 
 

@@ -298,12 +298,13 @@ class _Reader:
         check_amount("values", self._values)
 
     def _put(self, value: t.Any) -> None:
-        self._count()
         container = self._open[-1][0]
         if isinstance(container, dict):
+            self._count()
             container[self._key] = value
             self._key = None
         elif not any(key in _PASSED_OVER for item, key in self._open):
+            self._count()
             container.append(value)
 
     def _close(self, value: t.Any) -> None:

@@ -56,6 +56,8 @@ NODE_FILES = ("sshd_config", "authorized_keys", "ssh_host_ed25519_key", "ssh_hos
 # The addresses below stay free for the gateway and for what else the network serves.
 _FIRST_HOST = 10
 _CGROUP_ROOT = "/sys/fs/cgroup"
+#: Seconds until another run must have started or removed its nodes. Every user of this machine may hold that lock.
+_PATIENCE = 600.0
 # Soft and hard: what sshd and mpirun need; crun does not start a container above this machine's own hard limit.
 _LIMITS = {"nofile": (1024, 4096), "nproc": (4096, 8192)}
 _CONTAINER_OPTIONS = (
@@ -451,7 +453,7 @@ class Cgroups:
     @staticmethod
     def locked() -> contextlib.AbstractContextManager[None]:
         """Keep one run from unmounting what another one has just mounted and is about to use."""
-        return locked(_CGROUP_ROOT)
+        return locked(_CGROUP_ROOT, _PATIENCE)
 
     def mount(self) -> None:
         """Mount those that are missing, and record them. Raises NodeError."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import heapq
 import ipaddress
 import re
 import typing as t
@@ -510,13 +511,27 @@ def _check_links_of(network: str, seen: t.Mapping[str, Seen], settings: Settings
         for other, result in one.links.get(network, {}).items():
             if result["status"] != "ok":
                 bad.setdefault(frozenset((name, other)), []).append((name, other, result["status"]))
-    while bad:
-        partners = collections.Counter(name for pair in bad for name in pair)
-        # The first in the order of the peers, where several fail with as many.
-        worst = max((name for name in seen if name in partners), key=lambda name: partners[name])
-        own = [pair for pair in bad if worst in pair]
-        attempts = [attempt for pair in own for attempt in bad.pop(pair)]
-        others = ", ".join(name for name in seen if name != worst and any(name in pair for pair in own))
+    place = {name: number for number, name in enumerate(seen)}
+    left: dict[str, dict[frozenset[str], None]] = {}
+    for pair in bad:
+        for name in pair & place.keys():
+            left.setdefault(name, {})[pair] = None
+    # The first in the order of the peers, where several fail with as many. Of a count that has changed since, the new one comes later.
+    waiting = [(-len(pairs), place[name], name) for name, pairs in left.items()]
+    heapq.heapify(waiting)
+    while waiting:
+        count, number, worst = heapq.heappop(waiting)
+        own = list(left[worst])
+        if len(own) < -count:
+            if own:
+                heapq.heappush(waiting, (-len(own), number, worst))
+            continue
+        for pair in own:
+            for name in pair & left.keys():
+                del left[name][pair]
+        attempts = [attempt for pair in own for attempt in bad[pair]]
+        partners = {name for pair in own for name in pair - {worst}}
+        others = ", ".join(sorted(partners & place.keys(), key=place.__getitem__))
         evidence = "; ".join(f"{name} to {other}: {status}" for name, other, status in attempts)
         facts: Facts = {"interface": interface, "peer": others, "peers": others}
         if all(status == "large-lost" for _name, _other, status in attempts):

@@ -201,7 +201,8 @@ def test_no_other_variable_names_the_run_of_a_playbook(check):
 
 @pytest.mark.parametrize("name", ["diagnose", "isolate"])
 def test_playbooks_with_a_run_of_their_own_check_its_name(name):
-    variables = yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text())[0]["vars"]
+    plays = yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text())
+    variables = next(play["vars"] for play in plays if "gpufabric_own_run" in play.get("vars", {}))
     assert variables["gpufabric_run_id"] == "{{ gpufabric_own_run.value }}"
     assert variables["gpufabric_own_run"]["name"] == f"{name}_run_id"
     checks = yaml.safe_load((PLAYBOOKS / "tasks" / "begin.yml").read_text())

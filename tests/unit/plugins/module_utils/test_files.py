@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _files
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     check_destination,
@@ -86,3 +88,15 @@ def test_a_long_log_keeps_its_last_lines_while_it_is_written(tmp_path):
     assert read_text(path).endswith("line 011\nmore\n") and read_end(path, 8) == "011\nmore\n"[-8:]
     assert os.listdir(tmp_path) == ["log"]
     assert read_end(str(tmp_path / "none"), 8) == ""
+
+
+def test_nobody_who_holds_the_lock_of_a_file_holds_it_up_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "_PATIENCE", 0.2)
+    path = tmp_path / "config"
+    path.write_text("")
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(NodeError, match="is locked by another program"), _files.locked_file(str(path)):
+            pass
+    with _files.locked_file(str(path)):
+        pass

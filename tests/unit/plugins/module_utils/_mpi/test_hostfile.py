@@ -11,6 +11,7 @@ import threading
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi import hostfile
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import (
     Host,
     candidates,
@@ -160,6 +161,24 @@ def test_cluster_labels(name, labels):
 )
 def test_match_expected(name, expected, address):
     assert match_expected([Host(name, 1)], expected, "cluster.local").get(name) == address
+
+
+def test_expected_addresses_are_not_searched_through_for_each_host(monkeypatch):
+    class Label(str):
+        compared = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            Label.compared += 1
+            return str.__eq__(self, other)
+
+    monkeypatch.setattr(hostfile, "cluster_labels", lambda name, _domain: tuple(map(Label, name.split("."))))
+    hosts = [Host(f"w-{number}.job.x", 1) for number in range(200)]
+    expected = {f"w-{number}": f"10.0.0.{number}" for number in range(200)}
+    assert match_expected(hosts, expected, "cluster.local") == {
+        host.name: f"10.0.0.{n}" for n, host in enumerate(hosts)
+    }
+    assert Label.compared < 5000
 
 
 @pytest.mark.parametrize(

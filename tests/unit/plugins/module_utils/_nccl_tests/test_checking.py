@@ -76,9 +76,9 @@ def test_whatever_a_program_prints_its_document_is_one(columns, row, bounds):
 LONG = "x" * 66000
 DEVICE = '"rank": 0, "hostname": "g1"'
 NUMBERS = '"time": 1.0, "alg_bw": 1.0, "bus_bw": 1.0, "nwrong": 0'
-STRUCTURED = """{"version": 1, "args": ["all_reduce_perf"], "config": {"nthreads": 1, "ngpus": 1, "devices": [{%s}]}, "results": [
- {"size": 8, "count": 2, "type": "float", "redop": "sum", "root": "-1", "out_of_place": {%s}, "in_place": {%s},
-  "tuning": {"algo": "Ring"}}]}""" % (DEVICE, NUMBERS, NUMBERS)
+STRUCTURED = f"""{{"version": 1, "args": ["all_reduce_perf"], "config": {{"nthreads": 1, "ngpus": 1, "devices": [{{{DEVICE}}}]}},
+ "results": [{{"size": 8, "count": 2, "type": "float", "redop": "sum", "root": "-1", "out_of_place": {{{NUMBERS}}},
+  "in_place": {{{NUMBERS}}}, "tuning": {{"algo": "Ring"}}}}]}}"""
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,10 @@ def test_a_version_of_any_length():
 
 TRANSPORT = {
     **dict.fromkeys(("network", "plugin", "socket_interface", "gdr", "nvls", "mnnvl", "channels")),
-    **{"mixed": True, "nics": {"g1": None}, "connections": {}, "source": "nccl-debug"},
+    "mixed": True,
+    "nics": {"g1": None},
+    "connections": {},
+    "source": "nccl-debug",
 }
 
 

@@ -831,6 +831,12 @@ def test_programs_side_by_side_have_their_complaints_together(monkeypatch):
     assert sum(looked) <= len(said)
 
 
+def test_times_that_are_passed_over_are_no_flood(monkeypatch):
+    monkeypatch.setitem(MOST, "values", 20)
+    times = '{"size": 8, "out_of_place_per_iter": {"times_us": [' + "1, " * 40 + "1]}}"
+    assert parse_one('{"version": 1, "results": [' + times + "]}")["rows"] == []
+
+
 @pytest.mark.parametrize(("devices", "ranks"), [(2, 8), (6, 6)])
 def test_few_devices_are_no_flood_of_ranks(monkeypatch, devices, ranks):
     monkeypatch.setitem(MOST, "rows and ranks", 20)

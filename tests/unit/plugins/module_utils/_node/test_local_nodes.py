@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node import local_nodes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.local_nodes import (
+    Cgroups,
     Container,
     LocalNodes,
     Settings,
@@ -396,3 +398,15 @@ def test_the_mark_of_an_earlier_release_is_understood(tmp_path):
     LocalNodes("1", str(tmp_path), CLAIM)._check_owner([])
     (tmp_path / ".gpufabric-nodes").write_text("[" * 100000)
     assert not LocalNodes("1", str(tmp_path))._holds_nodes()
+
+
+def test_nobody_who_holds_the_lock_of_all_nodes_holds_a_play_up_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(local_nodes, "_CGROUP_ROOT", str(tmp_path))
+    monkeypatch.setattr(local_nodes, "_PATIENCE", 0.2)
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(NodeError, match="is locked by another program"), Cgroups.locked():
+            pass
+    finally:
+        os.close(descriptor)

@@ -194,6 +194,23 @@ def test_hosts_with_one_address_are_named_and_no_link_of_that_network():
     assert list(check_links(seen, settings)) == ["g3"]
 
 
+def test_lost_links_of_all_hosts_are_not_searched_again_for_each():
+    class Counted(dict):
+        looks = 0
+
+        def __iter__(self):
+            Counted.looks += 1
+            return super().__iter__()
+
+    names = [f"g{number}" for number in range(300)]
+    lost = {
+        name: Seen(name, links={"net1": {names[index - 1]: {"status": "timeout"}}}) for index, name in enumerate(names)
+    }
+    found = check_links(Counted(lost), SETTINGS)
+    assert len(found) == 150 and Counted.looks < 10
+    assert list(found)[:3] == ["g0", "g2", "g4"]
+
+
 def test_a_clock_is_off_only_by_more_than_the_answer_took():
     facts = changed(("callback", "offset"), 9.0)
     facts["callback"]["seconds"] = 10.0

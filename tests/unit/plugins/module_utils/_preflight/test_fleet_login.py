@@ -53,7 +53,7 @@ def test_a_command_that_prints_a_little_now_and_then_holds_nobody_up():
 
     threading.Thread(target=trickle, daemon=True).start()
     begin = time.monotonic()
-    with ours, pytest.raises(OSError):
+    with ours, pytest.raises(socket.timeout):
         Prober("true", 0.5)._output_of(ours)
     ended.set()
     assert time.monotonic() - begin < 1.5
