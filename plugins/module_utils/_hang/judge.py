@@ -69,7 +69,17 @@ class Launched:
         # mpirun numbers host after host, unless it was told otherwise: then a rank that has started shows it.
         owners = [host for host, count in self.expected.items() for _slot in range(count)]
         known = all(rank < len(owners) and owners[rank] == host for rank, host in self.placed.items())
-        return {host: [rank for rank in absent if known and owners[rank] == host] for host in short}
+        found: dict[str, list[int]] = {host: [] for host in short}
+        for rank in absent if known else ():
+            found[owners[rank]].append(rank)
+        return found
+
+    def by_host(self) -> dict[str, list[int]]:
+        """The ranks that have started, of each host."""
+        found: dict[str, list[int]] = {}
+        for rank, host in sorted(self.placed.items()):
+            found.setdefault(host, []).append(rank)
+        return found
 
 
 class _Rank(t.NamedTuple):
@@ -93,7 +103,13 @@ class _Judgement:
         self._launched = launched
         self._head = otherwise.cause
         self._ranks = [one for host, answer in seen.answers.items() for one in _ranks_of(host, answer)]
+        self._started = launched.by_host()
+        self._doing: dict[tuple[str | None, int | None], Doing] = {
+            (one.host, pid): one.doing for one in self._ranks for pid in one.doing["pids"]
+        }
         self._late = self._named_late()
+        self._gpus = {late.rank: late.place.gpu for late, _host in self._late}
+        self._behind_by_rank = {late.rank: late.behind for late, _host in self._late if late.behind}
 
     def problems(self, quiet: bool) -> list[Problem]:
         frozen = self._frozen()
@@ -123,8 +139,7 @@ class _Judgement:
         return f"rank {rank}" + (f" (GPU {gpu})" if gpu is not None else "")
 
     def _labels(self, ranks: t.Iterable[int]) -> list[str]:
-        late = {found.rank: found.place.gpu for found, _host in self._late}
-        return [self._label(rank, late.get(rank)) for rank in ranks]
+        return [self._label(rank, self._gpus.get(rank)) for rank in ranks]
 
     def _by_host(self, found: t.Iterable[_Rank]) -> dict[str, list[_Rank]]:
         hosts: dict[str, list[_Rank]] = {}
@@ -149,8 +164,7 @@ class _Judgement:
 
     def _distance(self, ranks: t.Sequence[_Rank]) -> str | None:
         """How far one rank is behind, if RAS says it."""
-        late = {found.rank: found.behind for found, _host in self._late if found.behind}
-        distances = {late[one.rank] for one in ranks if one.rank in late}
+        distances = {self._behind_by_rank[one.rank] for one in ranks if one.rank in self._behind_by_rank}
         return f", {_collectives(distances.pop())} behind the others" if len(distances) == 1 else None
 
     def _frozen(self) -> list[Problem]:
@@ -160,9 +174,9 @@ class _Judgement:
             return []
         found = []
         for host, reason in frozen.items():
-            ranks = sorted(rank for rank, place in self._launched.placed.items() if place == host)
-            if ranks:
-                found.append(self._problem("host-frozen", host, self._labels(ranks), [], reason=one_line(reason)))
+            if host in self._started:
+                labels = self._labels(self._started[host])
+                found.append(self._problem("host-frozen", host, labels, [], reason=one_line(reason)))
         return found
 
     def _ended(self) -> list[Problem]:
@@ -172,7 +186,7 @@ class _Judgement:
                 # A process that nobody may look at may be the rank.
                 continue
             there = {one["rank"] for one in answer["ranks"]}
-            gone = sorted(rank for rank, place in self._launched.placed.items() if place == host and rank not in there)
+            gone = [rank for rank in self._started.get(host, ()) if rank not in there]
             if gone:
                 found.append(
                     self._problem("rank-gone", host, self._labels(gone), [f"no process of {self._label(gone[0])}"])
@@ -184,9 +198,10 @@ class _Judgement:
         missing = self._launched.missing()
         if len(missing) * 2 > len(self._launched.expected):
             return []
+        unmarked = self._by_host(one for one in self._ranks if one.rank not in self._launched.placed)
         found = []
         for host, ranks in missing.items():
-            processes = [one for one in self._ranks if one.host == host and one.rank not in self._launched.placed]
+            processes = unmarked.get(host, [])
             evidence = [_words(one.doing) for one in processes] or [
                 "no process of it" if host in self._seen.answers else ""
             ]
@@ -203,13 +218,11 @@ class _Judgement:
         for name, answer in self._seen.answers.items():
             for address in answer["addresses"]:
                 hosts.setdefault(address, []).append(name)
-        pids = {(one.host, pid): one.rank for one in self._ranks for pid in one.doing["pids"]}
         found: list[tuple[Late, str | None]] = []
         for late in late_ranks(*self._seen.reports[:2]):
             # Bridges of containers have one address on many hosts.
             there = hosts.get(late.place.node or "", [])
-            pid = late.place.pid if late.place.pid is not None else -1
-            owners = [name for name in there if (name, pid) in pids]
+            owners = [name for name in there if (name, late.place.pid) in self._doing]
             host: str | None = owners[0] if len(owners) == 1 else None
             if there:
                 if not owners:
@@ -217,7 +230,7 @@ class _Judgement:
                     return []
                 # Communicators may be parts of the whole: it is numbered as MPI does.
                 if host is not None and late.size is not None and late.size < self._launched.ranks:
-                    late = late._replace(rank=pids[host, pid])
+                    late = late._replace(rank=self._doing[host, late.place.pid]["rank"] or 0)
             elif late.size is None or late.size == self._launched.ranks:
                 host = self._launched.placed.get(late.rank)
             found.append((late, host))
@@ -238,7 +251,7 @@ class _Judgement:
                         "rank-behind",
                         host,
                         labels,
-                        [self._evidence(late, host) for late in ranks],
+                        self._evidence(ranks, host),
                         late=f"{verb} {_collectives(behind)} behind the others",
                     )
                 )
@@ -256,18 +269,19 @@ class _Judgement:
                 "rank-silent",
                 host,
                 list(dict.fromkeys(self._label(late.rank, late.place.gpu) for late in ranks)),
-                [self._evidence(late, host) for late in ranks],
+                self._evidence(ranks, host),
             )
             for host, ranks in hosts.items()
         ]
 
-    def _evidence(self, late: Late, host: str | None) -> str:
-        """What the process of a rank does, that RAS names."""
-        doing = next(
-            (one.doing for one in self._ranks if one.host == host and late.place.pid in one.doing["pids"]), None
-        )
-        where = f", at {late.place.node}" if host is None and late.place.node else ""
-        return _words(doing) if doing else f"rank {late.rank}: RAS names no process that was found{where}"
+    def _evidence(self, ranks: t.Iterable[Late], host: str | None) -> list[str]:
+        """What the processes of ranks do, that RAS names."""
+        lines = []
+        for late in ranks:
+            doing = self._doing.get((host, late.place.pid))
+            where = f", at {late.place.node}" if host is None and late.place.node else ""
+            lines.append(_words(doing) if doing else f"rank {late.rank}: RAS names no process that was found{where}")
+        return lines
 
     def _spinning(self) -> list[Problem]:
         return self._odd("rank-spinning", _computes, lambda one: _sleeps(one) or one["system"] >= _POLLING)

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hang.judge import Launched, Seen, hang_problems
@@ -275,3 +277,19 @@ def test_many_ranks_are_listed_in_part():
     answers = {"g1": answer("g1", dict.fromkeys(range(100), STOPPED)), "g2": answer("g2", {100: POLLS, 101: POLLS})}
     (found,) = hang_problems(Seen(answers), launched, SILENT)
     assert "and 92 more" in found.cause and len(found.evidence.splitlines()) == 10
+
+
+def test_time_grows_with_the_ranks_and_no_faster():
+    seconds = []
+    for count in (250, 1000):
+        hosts = [f"n{index}" for index in range(count)]
+        launched = Launched(
+            dict.fromkeys(hosts, 8), {rank: hosts[rank // 8] for rank in range(8 * count) if rank % 8 != 5}
+        )
+        ranks = [{rank: STOPPED if rank % 8 == 3 else POLLS for rank in range(8 * n, 8 * n + 8)} for n in range(count)]
+        answers = {host: {**answer("g1", own), "addresses": []} for host, own in zip(hosts, ranks)}
+        late = (report(dict.fromkeys(range(0, 8 * count, 8), 1), size=8 * count),) * 2
+        begin = time.process_time()
+        assert len(hang_problems(Seen(answers, reports=late), launched, SILENT)) == count
+        seconds.append(time.process_time() - begin)
+    assert seconds[1] < 10 * seconds[0] + 0.5
