@@ -224,6 +224,8 @@ options:
           - coreweave-h100
           - coreweave-gb200
           - oci-h100-nodes
+          - aicr-gb300-roce
+          - aicr-vr200
           - hgx-h100
           - oci-a100
           - oci-h100
@@ -234,6 +236,8 @@ options:
           - oci-mi355x
           - oci-gb200
           - oci-gb300
+          - oci-b300-average
+          - oci-mi355x-average
           - azure-nd-h100-v5
           - azure-nd-h200-v5
           - azure-nd-a100-v4
@@ -243,6 +247,8 @@ options:
           - azure-nc48-a100-v4
           - azure-nc96-a100-v4
           - azure-nc80-h100-v5
+          - aks-a100
+          - aks-a100-floor
           - google-a3
           - google-a3plus
           - google-a3ultra
