@@ -317,14 +317,14 @@ def test_every_ansible_core(pair, tmp_path, release):
     assert played.returncode == 0 and "DEPRECATION" not in played.output, played.output
     verdict, document = read_results(tmp_path / "report")
     assert verdict == "pass" and hosts_of(document) == pair.names
-    benchmarked = states(pair)
     again = nodes.benchmark(tmp_path / "again", "--check", **variables)
     assert again.returncode == 0, again.output
 
     play("diagnose", preflight_report_dir=str(tmp_path / "diagnosis"))
     assert (tmp_path / "diagnosis" / "diagnosis.md").exists()
+    ended = states(pair)
     play("teardown", "--check", **variables)
-    assert differences(pair, benchmarked) == []
+    assert differences(pair, ended) == []
     play("teardown", **variables)
     assert differences(pair, before) == []
 

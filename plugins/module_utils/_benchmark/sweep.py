@@ -81,7 +81,7 @@ class _Setting(t.NamedTuple):
 
 
 def sweep_points(
-    sweep: t.Mapping[str, t.Any], option: str = "sweep", defaults: t.Mapping[str, t.Any] = _DEFAULTS
+    sweep: t.Mapping[str, t.Any], option: str = "sweep", defaults: t.Mapping[str, t.Any] | None = None
 ) -> list[dict[str, t.Any]]:
     """The points of a sweep, in the order in which they are to be run.
 
@@ -113,6 +113,7 @@ def sweep_points(
     unknown = [name for name in sweep if name not in _DEFAULTS]
     if unknown:
         raise OptionError(f"{option}.{unknown[0]}", sweep[unknown[0]], f"one of the keys {', '.join(_DEFAULTS)}")
+    defaults = _DEFAULTS if defaults is None else defaults
     values = {**defaults, **sweep}
     values["sizes"] = [
         {**defaults["sizes"], **item} if isinstance(item, t.Mapping) else item
