@@ -330,8 +330,8 @@ def test_every_ansible_core(pair, tmp_path, release):
 
 
 @pytest.mark.slow
-def test_the_oldest_ansible_shows_what_is_wrong(pair, tmp_path, oldest_ansible):
-    nodes = pair.within(oldest_ansible)
+def test_the_oldest_ansible_shows_what_is_wrong(pair, tmp_path):
+    nodes = pair.within(ansible_core("2.16"))
     sweep = {"env": {"NCCL_ALGO": [None, "Ring"]}, "repeats": 1}
     variables = {"gpufabric_run_id": "oldest", "nccl_benchmark_sweep": sweep}
     played = nodes.benchmark(tmp_path / "run", **variables)
