@@ -8,9 +8,12 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.module_utils.json_utils import _filter_non_json_lines
+from ansible.plugins import action
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
@@ -48,6 +51,10 @@ _ANSIBLES_OWN = ("ansible_", "_ansible_")
 _DEEPEST = 40
 #: Characters of a line that is shown with -v.
 _LONGEST_SHOWN = 1 << 14
+
+
+#: What ansible-core has in place of a dictionary, from 2.21 on.
+_TaskResult: t.Any = getattr(getattr(action, "_task", None), "UnifiedTaskResult", None)
 
 
 def told_by_node(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -116,6 +123,8 @@ class NodeAction(ActionBase):
     TRANSFERS_FILES = False
     # What came of it would be asked for by Ansible's own module, which hands on any answer.
     _supports_async = False
+    # Whether the module that was run last gave an answer that can be read.
+    _is_answer = False
     #: Lists and dictionaries that roles hand on as they are given, so that text is read here, as all roles read it.
     TEXTS: t.ClassVar[dict[str, Spec]] = {}
 
@@ -149,8 +158,16 @@ class NodeAction(ActionBase):
         except AnsibleError as error:
             raise _cleaned(error) from None
 
-    def _parse_returned_data(self, res: dict[str, t.Any], *more: t.Any) -> dict[str, t.Any]:
+    def _execute_module(self, *arguments: t.Any, **keywords: t.Any) -> dict[str, t.Any]:
+        """As Ansible does it, with ``_ansible_parsed`` also from ansible-core 2.21 on if what the node said is no answer."""
+        self._is_answer = True
+        answer = super()._execute_module(*arguments, **keywords)
+        return answer if self._is_answer else {**answer, "_ansible_parsed": False}
+
+    def _parse_returned_data(self, res: dict[str, t.Any], *more: t.Any) -> t.Any:
         """The module's answer, before Ansible has looked at it."""
+        if _TaskResult is not None:
+            return self._parse_to_object(res, *more)
         try:
             data = super()._parse_returned_data(res, *more)
             told = told_by_node(data)
@@ -160,6 +177,24 @@ class NodeAction(ActionBase):
             # Ansible's own words for what is no answer.
             told.setdefault("exception", data["exception"])
         return {**told, "_ansible_parsed": data["_ansible_parsed"]}
+
+    def _parse_to_object(self, res: dict[str, t.Any], profile: str) -> t.Any:
+        """The same from ansible-core 2.21 on. To make its object, it already obeys the answer: it keeps warnings, and secrets to hide."""
+        try:
+            text, beside = _filter_non_json_lines(res["stdout"], objects_only=True)
+            decoder = action.get_module_decoder(profile, action.Direction.MODULE_TO_CONTROLLER)
+            answer = _TaskResult.from_module_result_dict(told_by_node(json.loads(text, cls=decoder)))
+        except (NodeError, RecursionError) as error:
+            answer, beside = _TaskResult.from_module_result_dict({"failed": True, "msg": str(error)}), []
+            self._is_answer = False
+        except ValueError:
+            # Ansible's own words for what is no answer.
+            answer, beside = super()._parse_returned_data(res, profile), []
+            self._is_answer = False
+        for warning in beside:
+            Display().warning(warning)
+        answer.ansible_parsed = self._is_answer
+        return answer
 
 
 class NodeModule(NodeAction):

@@ -490,9 +490,3 @@ def ansible_core(release: str) -> dict[str, str]:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         pytest.skip(f"ansible-core {release} cannot be installed: {reason}")
     return {"PATH": f"{done.stdout.strip()}/bin:{os.environ['PATH']}"}
-
-
-@pytest.fixture(scope="session")
-def oldest_ansible() -> dict[str, str]:
-    """The environment variables that make plays those of the oldest ansible-core that the collection is for."""
-    return ansible_core("2.16")
