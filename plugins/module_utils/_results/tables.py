@@ -240,7 +240,7 @@ def summary_text(document: ResultDocument) -> str:
 def published_lines(document: ResultDocument) -> list[str]:
     """What others measured on such machines, a line each: no limit, but what a reader would look up.
 
-    Each ends with its name in REFERENCES, by which docs/verdicts.md has the source and the definition.
+    Each ends with its name in REFERENCES, by which docs/expected.md has the source and the definition.
     """
     summary = document["summary"]
     if _is_cpu(document) or summary["peak_size"] is None:
