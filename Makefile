@@ -9,7 +9,7 @@ NODES ?= 4
 COLLECTIVES ?= all_reduce
 KEEP ?=
 # What costs least comes first. Of what is joined by "/", make test runs one, another one at each commit.
-CHECKS ?= lint-ansible lint-yaml lint-python lint-types lint-changelog lint-workflows lint-shell docs build \
+CHECKS ?= lint-ansible lint-yaml lint-python lint-types lint-changelog lint-workflows lint-shell docs site build \
   sanity sanity-nodes sanity-2.18/sanity-2.20/sanity-2.21/sanity-next units units-nodes demo molecule integration kubernetes \
   molecule-kubernetes/fuzz/demo-kubernetes/first-minutes-bookworm/first-minutes-trixie
 # all, none, or 2/8: the second of eight parts.
@@ -132,11 +132,12 @@ lint-changelog: install ## antsibull-changelog
 	antsibull-changelog lint
 
 .PHONY: lint-workflows
-lint-workflows: install ## workflows of GitHub: their schema, zizmor, and actionlint if it is installed
-	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	zizmor --quiet --offline --no-progress .github/workflows
+lint-workflows: install ## workflows of GitHub and the examples for CI: their schemas, zizmor, and actionlint if it is installed
+	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml docs/examples/ci/github.yml
+	check-jsonschema --builtin-schema vendor.gitlab-ci docs/examples/ci/gitlab.yml
+	zizmor --quiet --offline --no-progress .github/workflows docs/examples/ci/github.yml
 	@if command -v actionlint >/dev/null; then \
-	  actionlint; \
+	  actionlint .github/workflows/*.yml docs/examples/ci/github.yml; \
 	else \
 	  echo "skipped: actionlint is not installed"; \
 	fi
@@ -185,10 +186,16 @@ fuzz: install $(TREE) ## damaged outputs to the parser of nccl_result
 	  ansible_collections/gpufabric/nccl/tests/unit/plugins/module_utils/_nccl_tests/test_properties.py
 
 .PHONY: docs
-docs: install ## documentation of plugins and roles, by antsibull-docs; pages of roles
+docs: install $(TREE) ## documentation of plugins and roles, by antsibull-docs; pages that are made from the code
 	# Collections in .venv are part of this repository otherwise, and ignored, so that antsibull-docs would not see them.
 	GIT_CEILING_DIRECTORIES=$(CURDIR) antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs dependent --disallow-unknown-collection-refs .
 	scripts/render-roles --check
+	scripts/render-pages --check
+	scripts/pictures --check
+
+.PHONY: site
+site: install $(TREE) ## the documentation site, in build/site/html, by antsibull-docs and Sphinx; a warning is an error
+	scripts/site
 
 .PHONY: build
 build: install ## build the collection, import it as Galaxy does, and use the built file from an empty path

@@ -2,18 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether what the README and the guides name exists: variables, metrics, plugins, playbooks, targets of make, links."""
+"""Whether what the README and the guides name exists: variables, metrics, plugins, playbooks, targets of make, links; and whether
+their blocks of code are right: YAML has the variables and options that there are, commands those that the tests run."""
 
 from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import pathlib
 import re
+import shlex
+import textwrap
 import typing as t
 
 import pytest
 import yaml
+from ansible.cli.playbook import PlaybookCLI
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -39,6 +44,45 @@ MAKE = re.compile(r"^ *((?:\w+=\S+ )*)make ([a-z]+(?:-[a-z]+)*)(?![\w-])(.*)", r
 LINK = re.compile(r"(?:\]\(|^\[[^\]\n]+\]: )([^)\s]+)", re.MULTILINE)
 #: The repository in absolute links.
 REPOSITORY = "https://github.com/gpufabric/gpufabric.nccl/blob/main/"
+#: Of pictures.
+RAW = "https://raw.githubusercontent.com/gpufabric/gpufabric.nccl/main/"
+#: A block between fences, with its language.
+FENCED = re.compile(r"^ *```(\S*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n(?:\n(?= {4}))?)+")
+LANGUAGES = {"console", "text", "yaml"}
+#: The tests that run each playbook, from tests/integration.
+PLAYED = {
+    "bare_metal": "test_sweep.py",
+    "compare": "test_compare.py",
+    "diagnose": "test_preflight.py",
+    "isolate": "test_isolate.py",
+    "kubernetes": "kubernetes/pod_runs.py",
+    "local": "test_playbooks.py",
+    "mpijob": "kubernetes/test_mpijob_with_played_operator.py",
+    "nccl_tests": "test_nccl_tests_role.py",
+    "teardown": "test_playbooks.py",
+}
+#: Programs of commands in pages that no test runs as they stand there, and why.
+NOT_RUN = {
+    "ansible-galaxy": "the collection is not on Galaxy; make build installs the built file",
+    "apt-get": "the tests' machines are set up by scripts/install, whose packages these are",
+    "curl": "there is no Pushgateway",
+    "dnf": "there is no root directory of RHEL",
+    "image=nvcr.io/nvidia/pytorch:25.06-py3": "no registry is in reach",
+    "install": "there is no node_exporter",
+    "kubectl": "the manifests are applied by the tests; the command is that of Kubernetes",
+    "oc": "there is no OpenShift",
+    "pip": "the tests run in the packages of requirements.lock",
+    "podman": "no registry is in reach; containers/worker/build makes the same image from packages",
+    ".venv/bin/antsibull-changelog": "it belongs to a release",
+    ".venv/bin/pre-commit": "it changes git's hooks",
+}
+#: What make runs is a check of its own, or what a check is made of; ansible-doc is run by make build.
+RUN = {"ansible-doc", "ansible-playbook", "make"}
+#: Of YAML that is no file for Ansible: an alert of Prometheus, a job of GitLab, a container of a pod, a part of a task.
+FOREIGN = {"alert", "benchmark", "containers", "when"}
+#: How blocks without a fence begin that are output, though they look like YAML.
+OUTPUT = ("Network: 271.6 GB/s",)
 #: How a page calls what it names in backquotes.
 KIND = re.compile(r"\b(role|module|filter|playbook|entry point)s? `([a-z]\w*)`")
 
@@ -130,6 +174,125 @@ def anchors_of(path: pathlib.Path) -> set[str]:
     headings = re.findall(r"^#+ +(.*?) *$", text, re.MULTILINE)
     slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
     return slugs | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+
+
+class Block(t.NamedTuple):
+    """A block of code in a page. ``language``: that of its fence; else what it looks like."""
+
+    language: str
+    text: str
+
+
+def blocks_of(page: pathlib.Path) -> list[Block]:
+    """The blocks of code between fences, and those that are indented by four spaces; of these, troubleshooting.md has output alone."""
+    text = page.read_text()
+    found = [Block(language, textwrap.dedent(inner)) for language, inner in FENCED.findall(text)]
+    for inner in INDENTED.findall(FENCED.sub("", text)) if page.name != "troubleshooting.md" else []:
+        plain = textwrap.dedent(inner)
+        while plain.split()[:1] and plain.split()[0] in RUN | NOT_RUN.keys():
+            commands, _blank, plain = plain.partition("\n\n")
+            found.append(Block("console", commands))
+        if not plain:
+            continue
+        if re.match(r"(?:- )?[\w.]+:(?: |$)", plain, re.MULTILINE) and not plain.startswith(OUTPUT):
+            found.append(Block("yaml", plain))
+        else:
+            found.append(Block("text", plain))
+    return found
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The words of each command, without variables before it."""
+    lines = text.replace("\\\n", " ").splitlines()
+    commands = [shlex.split(line, comments=True) for line in lines if line.strip() and not line.startswith(" ")]
+    found = []
+    for words in commands:
+        while len(words) > 1 and re.match(r"[A-Z_]+=", words[0]):
+            words = words[1:]
+        found.append(words)
+    return [words for words in found if words]
+
+
+def options_of_modules(node: t.Any) -> t.Iterator[tuple[str, dict[str, t.Any]]]:
+    """The modules of this collection that YAML calls, with what it gives them."""
+    for item in node if isinstance(node, list) else node.values() if isinstance(node, dict) else []:
+        yield from options_of_modules(item)
+    for key, value in node.items() if isinstance(node, dict) else []:
+        if isinstance(key, str) and key.startswith("gpufabric.nccl.") and isinstance(value, dict):
+            yield key.rpartition(".")[2], value
+
+
+def documented_options(module: str) -> set[str]:
+    text = (ROOT / "plugins/modules" / f"{module}.py").read_text()
+    return set(yaml.safe_load(re.search(r'^DOCUMENTATION = r?"""(.*?)"""', text, re.M | re.DOTALL)[1])["options"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=show)
+def test_blocks_between_fences_have_a_language(page):
+    assert {language for language, _inner in FENCED.findall(page.read_text())} - LANGUAGES == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=show)
+def test_yaml_in_pages_is_right(page, known):
+    for block in blocks_of(page):
+        if block.language != "yaml":
+            continue
+        content = yaml.safe_load(block.text)
+        assert isinstance(content, (dict, list)), block.text
+        for module, given in options_of_modules(content):
+            assert given.keys() - documented_options(module) == set(), block.text
+        for item in [content] if isinstance(content, dict) else content:
+            names = set(item) - {"name"}
+            inventory = all(isinstance(value, dict) and {"hosts", "vars"} & value.keys() for value in item.values())
+            play = {"hosts", "tasks", "roles"} & names or any("." in name for name in names)
+            rules = names <= {"rules"}
+            assert inventory or play or rules or names & FOREIGN or names <= known, block.text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=show)
+def test_commands_in_pages_are_right(page, known):
+    parser = PlaybookCLI(["ansible-playbook"])
+    parser.init_parser()
+    for block in blocks_of(page):
+        for words in commands_in(block.text) if block.language == "console" else []:
+            assert words[0] in RUN or words[0] in NOT_RUN, words
+            if words[0] != "ansible-playbook":
+                continue
+            given = parser.parser.parse_args(words[1:])
+            (playbook,) = given.args
+            # One that the page shows below the command.
+            if (page.name, playbook) == ("diagnose.md", "reach.yml"):
+                continue
+            assert playbook.rpartition(".")[0] == "gpufabric.nccl" and playbook.rpartition(".")[2] in PLAYED, words
+            for extra in given.extra_vars:
+                if extra.startswith("{"):
+                    assert json.loads(extra).keys() - known == set(), words
+                elif not extra.startswith("@"):
+                    names = {word.partition("=")[0] for word in shlex.split(extra)}
+                    assert names - known - {"ansible_pipelining"} == set(), words
+
+
+def test_each_playbook_is_run_by_the_tests():
+    assert PLAYED.keys() == KINDS["playbook"]
+    for playbook, name in PLAYED.items():
+        assert f"gpufabric.nccl.{playbook}" in (ROOT / "tests/integration" / name).read_text(), playbook
+
+
+def test_packages_in_pages_are_those_that_the_collection_needs():
+    needed = (ROOT / "meta/ee-requirements.txt").read_text() + (ROOT / "scripts/install").read_text()
+    for page in PAGES:
+        for block in blocks_of(page):
+            for words in commands_in(block.text) if block.language == "console" else []:
+                if words[:2] in (["pip", "install"], ["apt-get", "install"]):
+                    packages = set(words[2:]) - {"ansible-core", "python3"}
+                    assert {one for one in packages if one not in needed} == set(), words
+
+
+def test_examples_for_ci_install_what_local_nodes_need():
+    texts = [(ROOT / "docs/examples/ci" / name).read_text() for name in ("github.yml", "gitlab.yml")]
+    wanted = (ROOT / "scripts/install").read_text()
+    packages = [set(re.search(r"apt-get install --yes (.*)", text)[1].split()) for text in texts]
+    assert packages[0] == packages[1] and not {one for one in packages[0] if one not in wanted}
 
 
 @pytest.mark.parametrize("page", [*PAGES, *EXAMPLES, *AWX], ids=show)
@@ -283,6 +446,9 @@ def test_links_of_the_readme_work_on_galaxy():
     """Galaxy shows the README without the repository around it."""
     text = (ROOT / "README.md").read_text()
     assert [link for link in LINK.findall(text) if "://" not in link] == []
+    pictures = [link.removeprefix(RAW) for link in LINK.findall(text) if link.startswith(RAW)]
+    assert len(pictures) == 2 and all((ROOT / picture).exists() for picture in pictures)
+    assert len(text.splitlines()) <= 150
     assert set(re.findall(r"\]\[([^\]]+)\]", text)) == set(re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE))
 
 
@@ -295,6 +461,14 @@ def test_readme_has_the_commands_that_first_minutes_gives():
     assert len(wanted) == 2
     for command in wanted:
         assert [block for block in lines if any(line.partition(" # ")[0].strip() == command for line in block)], command
+
+
+def test_the_readme_and_the_site_say_the_same_of_what_is_tested():
+    tables = [
+        re.search(r"^## Tested with\n\n((?:\|.*\n)+)", (ROOT / page).read_text(), re.MULTILINE)[1]
+        for page in ("README.md", "docs/project.md")
+    ]
+    assert len({re.sub(r"\](?:\[[^]]*\]|\([^)]*\))", "]", table) for table in tables}) == 1
 
 
 @pytest.mark.parametrize("role", sorted(ROLES))
