@@ -73,6 +73,7 @@ NOT_RUN = {
     "kubectl": "the manifests are applied by the tests; the command is that of Kubernetes",
     "oc": "there is no OpenShift",
     "pip": "the tests run in the packages of requirements.lock",
+    "python3": "scripts/first-minutes gives it",
     "podman": "no registry is in reach; containers/worker/build makes the same image from packages",
     ".venv/bin/antsibull-changelog": "it belongs to a release",
     ".venv/bin/pre-commit": "it changes git's hooks",
