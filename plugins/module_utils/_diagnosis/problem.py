@@ -18,7 +18,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 
 _REQUIRED = ("id", "cause", "cure")
 #: Entries that are taken from one answer; their number is what later steps look through.
-_MOST = 1 << 14
+_MOST = 1 << 15
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}\Z")
 
 
