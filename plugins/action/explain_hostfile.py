@@ -29,15 +29,26 @@ _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
 
 #: The hostfile and the hosts file of a large cluster have some hundred KiB.
 _LONGEST_FILE = 1 << 20
+_MOST_ERRORS = 1 << 13
 _FILE = Kind(
     lambda value: isinstance(value, str) and len(value) <= _LONGEST_FILE, "the text of a file of at most 1 MiB"
 )
+#: Each host may have been tried by two names.
+_ERRORS = Kind(
+    lambda value: (
+        isinstance(value, dict)
+        and len(value) <= _MOST_ERRORS
+        and all(PLAIN.is_allowed(name) and TEXT.is_allowed(error) for name, error in value.items())
+    ),
+    f"a text for each of at most {_MOST_ERRORS} names",
+)
 #: What is used of the answer of mpi_hostfile if names do not resolve.
 _FAILURE = {
-    "msg": TEXT,
+    # It has all names.
+    "msg": _FILE,
     "unresolved": [PLAIN],
     "stale": Optional([{"name": PLAIN, "addresses": [PLAIN], "expected": PLAIN}]),
-    "lookup_errors": Optional(Each(PLAIN, TEXT)),
+    "lookup_errors": Optional(_ERRORS),
     "evidence": Optional(Each(PLAIN, _FILE)),
 }
 

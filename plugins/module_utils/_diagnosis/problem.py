@@ -17,6 +17,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Node
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 
 _REQUIRED = ("id", "cause", "cure")
+#: Entries that are taken from one answer; their number is what later steps look through.
+_MOST = 1 << 15
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}\Z")
 
 
@@ -29,6 +31,9 @@ class ProblemDict(t.TypedDict):
     cause: str
     cure: str
     evidence: str
+
+
+_Entry = t.TypeVar("_Entry", bound=t.Mapping[str, t.Any])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,15 +79,37 @@ class Problem:
 
 
 def entries_from(value: t.Any) -> list[ProblemDict]:
-    """The ``problems`` of a result that a machine returned, in the form of Problem.as_dict. What is no problem is left out."""
-    found = []
+    """The ``problems`` of a result that a machine returned, in the form of Problem.as_dict. What is no problem is left out.
+
+    Of more than any check of a fleet finds, the first ones.
+    """
+    found: list[ProblemDict] = []
     for entry in value if isinstance(value, (list, tuple)) else ():
         known: dict[str, t.Any] = {name: entry.get(name) for name in _REQUIRED} if isinstance(entry, t.Mapping) else {}
         if known and all(isinstance(item, str) for item in known.values()) and _ID.match(known["id"]):
             severity = "warning" if entry.get("severity") == "warning" else "error"
             host, evidence = _words(entry.get("host")), _words(entry.get("evidence"))
             found.append(Problem(severity=severity, host=host or None, evidence=evidence, **known).as_dict())
+            if len(found) == _MOST:
+                break
     return found
+
+
+def news(entries: t.Iterable[_Entry], known: t.Iterable[t.Mapping[str, t.Any]] = ()) -> list[_Entry]:
+    """The entries that are not among those that are known, each once, in a time that grows with their number only."""
+    told = set(map(_identity, known))
+    found = []
+    for entry in entries:
+        identity = _identity(entry)
+        if identity not in told:
+            told.add(identity)
+            found.append(entry)
+    return found
+
+
+def _identity(entry: t.Mapping[str, t.Any]) -> str:
+    # Documents may have been edited by hand, so that the values are anything.
+    return repr(sorted(entry.items()))
 
 
 def _words(value: t.Any) -> str:

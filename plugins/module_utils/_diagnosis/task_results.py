@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE, diagnose, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry import EFFECT
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, entries_from
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, entries_from, news
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
 
 Entry = t.Mapping[str, t.Any]
@@ -77,7 +77,7 @@ def problems_by_host(results: t.Mapping[str, t.Mapping[str, Entry]]) -> dict[str
     for step, by_host in results.items():
         for host, result in by_host.items():
             own = found.setdefault(host, [])
-            own += [entry for entry in _step_problems(result, host, step) if entry not in own]
+            own += news(_step_problems(result, host, step), own)
     return {host: problems for host, problems in found.items() if problems}
 
 
@@ -110,9 +110,8 @@ def problems_from_play(results: t.Mapping[str, Entry], lost: t.Sequence[ProblemD
             else problems_from_result(result, host) or [otherwise]
         )
         # What hosts that are gone have said, what others say of a connection to them, or follows from that, is no news.
-        news = [entry for entry in own if not lost or (entry["host"] not in gone and _is_cause(entry))]
-        found += [entry for entry in news if entry not in found]
-    return found
+        found += [entry for entry in own if not lost or (entry["host"] not in gone and _is_cause(entry))]
+    return news(found)
 
 
 def _is_cause(entry: ProblemDict) -> bool:

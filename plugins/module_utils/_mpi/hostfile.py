@@ -160,8 +160,9 @@ def match_expected(hosts: t.Iterable[Host], expected: t.Mapping[str, t.Any], clu
         if is_numeric(host.name):
             continue
         labels = cluster_labels(host.name, cluster_domain)
-        shorter = (whole.get(labels[:count], set()) for count in range(len(labels) - 1, 0, -1))
-        found = beginning.get(labels) or next(filter(None, shorter), set())
+        shorter = (labels[:count] for count in range(len(labels) - 1, 0, -1))
+        nothing: set[str] = set()
+        found = beginning.get(labels, nothing) or next((whole[part] for part in shorter if part in whole), nothing)
         if len(found) > 1:
             raise OptionError(
                 "expected", ", ".join(sorted(found)), f"one address for {host.name}; write the names in full"

@@ -17,7 +17,7 @@ import math
 import re
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemDict
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemDict, news
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
@@ -376,7 +376,7 @@ def add_problems(document: ResultDocument, problems: t.Iterable[Problem]) -> Res
     added = [item.as_dict() for item in problems]
     causes = {(entry["id"], entry["host"]) for entry in added}
     known = [entry for entry in document["problems"] if not _follows(entry, causes)]
-    entries = [*known, *(entry for entry in added if entry not in known)]
+    entries = [*known, *news(added, known)]
     if any(entry["severity"] == "error" for entry in entries):
         verdict = "fail"
     elif not document["complete"]:

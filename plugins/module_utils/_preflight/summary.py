@@ -14,7 +14,7 @@ import shlex
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from, news
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.answers import checked_hosts
 
@@ -114,10 +114,18 @@ def explained_refusals(look: Entry, logs: t.Mapping[str, Entry], launcher: str =
         looked_at = checked_hosts(launcher, look.get("hosts", []))
     except NodeError as error:
         return {"ok": False, "hosts": [], "problems": [problem("wrong-answer", launcher, str(error)).as_dict()]}
+    of_host = _by_host(problems)
     for host in looked_at:
-        own = [entry["id"] for entry in problems if entry["host"] == host["name"]]
+        own = [entry["id"] for entry in of_host.get(host["name"], ())]
         hosts.append({**host, "problems": own} if reasons.get(host["name"]) else host)
     return {"ok": bool(look.get("ok", look.get("skipped"))), "hosts": hosts, "problems": problems}
+
+
+def _by_host(problems: t.Iterable[Entry]) -> dict[str | None, list[Entry]]:
+    found: dict[str | None, list[Entry]] = {}
+    for entry in problems:
+        found.setdefault(entry["host"], []).append(entry)
+    return found
 
 
 def lost_problems(lost: t.Mapping[str, t.Sequence[Entry]], reasons: t.Sequence[Entry] = ()) -> list[Entry]:
@@ -126,12 +134,13 @@ def lost_problems(lost: t.Mapping[str, t.Sequence[Entry]], reasons: t.Sequence[E
     ``lost``: the problems by host. ``reasons``: problems of hosts that may say why Ansible cannot reach them.
     """
     found: list[Entry] = []
+    of_host = _by_host(reasons)
     for host, problems in lost.items():
-        why = [entry for entry in reasons if entry["host"] == host]
+        why = of_host.get(host)
         for one in problems:
             shown = why if why and one["id"] == "host-unreachable" else [one]
-            found += [entry for entry in shown if entry not in found]
-    return found
+            found += shown
+    return news(found)
 
 
 def diagnosed_hosts(
@@ -139,9 +148,10 @@ def diagnosed_hosts(
 ) -> list[dict[str, t.Any]]:
     """All hosts in the form of ``mpi_preflight``, also those that it could not be run on, with all of their problems."""
     looked_at = {host["name"]: host for host in hosts}
+    of_host = _by_host(problems)
     rows = []
     for name in names:
-        own = [entry for entry in problems if entry["host"] == name]
+        own = of_host.get(name, [])
         row = looked_at.get(name, {"name": name, "address": None, "stage": "reach", "facts": None})
         ids = list(dict.fromkeys(entry["id"] for entry in own))
         rows.append({**row, "ok": all(entry["severity"] != "error" for entry in own), "problems": ids})

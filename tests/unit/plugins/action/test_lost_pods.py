@@ -57,6 +57,20 @@ def test_names_that_do_not_resolve_are_looked_up_in_the_cluster(ask):
     assert details["problems"] and "cannot resolve" in details["end"]
 
 
+def test_names_of_a_large_fleet_are_an_answer(ask):
+    names = [f"gpufabric-night-worker-{number}.gpufabric-night" for number in range(4096)]
+    failure = {
+        "msg": ", ".join(names),
+        "unresolved": names[:1],
+        "lookup_errors": {f"{name}{more}": "no" for name in names for more in ("", ".svc")},
+        "evidence": {"/etc/mpi/hostfile": "x" * 500000},
+    }
+    result, kinds = ask(
+        ExplainHostfile, {"result": failure, "host": "launcher-0"}, {"resources": [], "api_found": True}
+    )
+    assert len(kinds) == 3 and "wrong-answer" not in {item["id"] for item in failure_details(result)["problems"]}
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import problem as problem_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import (
@@ -137,3 +138,11 @@ def test_a_rank_that_cannot_connect_is_no_news_where_pods_were_lost():
 
 def test_an_output_that_ends_early_is_told_where_nothing_else_is():
     assert problems_from_play({"a": failed(*CUT)}, []) == CUT
+
+
+def test_a_host_has_no_more_problems_than_a_check_of_a_fleet_finds(monkeypatch):
+    monkeypatch.setattr(problem_module, "_MOST", 3)
+    told = {"id": "a", "cause": "b", "cure": "c"}
+    assert [
+        entry["evidence"] for entry in entries_from([{**told, "evidence": str(number)} for number in range(9)])
+    ] == ["0", "1", "2"]

@@ -87,6 +87,20 @@ def test_problems_of_lost_hosts():
     assert steps.lost_problems({}) == []
 
 
+class Counted(dict):
+    compared = 0
+
+    def __eq__(self, other):
+        Counted.compared += 1
+        return super().__eq__(other)
+
+
+def test_problems_of_one_host_are_not_compared_with_one_another():
+    told = [Counted({**entry("a"), "evidence": str(number)}) for number in range(300)]
+    assert len(steps.lost_problems({"a": told, "b": told[:1]})) == 300
+    assert Counted.compared < 1000
+
+
 def test_hosts_that_were_not_looked_at_are_in_a_diagnosis():
     found = [entry("a", identity="step-failed"), entry("b", identity="host-unreachable"), entry("c")]
     rows = steps.diagnosed_hosts("abcd", [{"name": "d", "address": "x", "stage": None, "facts": {}}], found)
