@@ -485,7 +485,7 @@ def test_what_make_gpu_records(nccl_tests, tmp_path):
     assert {name: read[name] for name in causes} == causes
     assert "Reducing maxBytes" in (tmp_path / "out" / "too-large.out").read_text()
     assert read["killed"].startswith("incomplete") and "no-memory-left" in read
-    assert index["playbook"] == "pass, Socket, 2 channels"
+    assert index["playbook"].startswith("pass, Socket")
     assert (index["versions"]["nccl_tests"], index["versions"]["nccl"]) == ("2.19.6", "2.32.3")
     assert index["versions"]["mpirun"].startswith("mpirun (Open MPI) 4")
     assert not pathlib.Path("/run/gpufabric/gpu-recording").exists()
