@@ -347,7 +347,7 @@ def _check_together(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.
     if launcher not in nodes and not settings["dedicated_launcher"]:
         raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
     _check_identities(nodes)
-    _check_mpi(nodes)
+    _check_mpi(nodes, settings["backend"])
     backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
     if backend == "nccl" and not settings.get("allow_uneven_gpus"):
         check_gpus(nodes)
@@ -641,11 +641,13 @@ def _check_identities(nodes: t.Mapping[str, NodeInfo]) -> None:
         raise ProblemError(*problems)
 
 
-def _check_mpi(nodes: t.Mapping[str, NodeInfo]) -> None:
+def _check_mpi(nodes: t.Mapping[str, NodeInfo], backend: str) -> None:
     reasons = {host: unusable(node["mpi"]) for host, node in nodes.items()}
     if any(reasons.values()):
         raise ProblemError(
-            *(problem("mpi-unusable", host, reason=reason) for host, reason in reasons.items() if reason)
+            *(problem("mpi-unusable", host, reason=reason) for host, reason in reasons.items() if reason),
+            # All that is to be installed at once, if it is known already what is needed.
+            *(_missing_modules(nodes) if backend == "cpu" else ()),
         )
     found = {host: node["mpi"] for host, node in nodes.items() if node["mpi"]}
     versions = collections.Counter((mpi["version"], mpi["prefix"]) for mpi in found.values())
@@ -673,7 +675,8 @@ def check_cpu_settings(settings: t.Mapping[str, t.Any]) -> None:
             raise OptionError(f"nccl_benchmark_{name}", settings[name], "1 with the cpu backend")
 
 
-def _check_python(nodes: t.Mapping[str, NodeInfo]) -> None:
+def _missing_modules(nodes: t.Mapping[str, NodeInfo]) -> list[Problem]:
+    """A problem for each node whose Python lacks what the CPU program needs."""
     problems = []
     for host, node in nodes.items():
         packages = {"mpi4py": node["python"]["mpi4py"], "numpy": node["python"]["numpy"]}
@@ -681,6 +684,11 @@ def _check_python(nodes: t.Mapping[str, NodeInfo]) -> None:
         if missing:
             facts = {"python": node["python"]["executable"], "module": " and no ".join(missing)}
             problems.append(problem("python-module-missing", host, **facts))
+    return problems
+
+
+def _check_python(nodes: t.Mapping[str, NodeInfo]) -> None:
+    problems = _missing_modules(nodes)
     if problems:
         raise ProblemError(*problems)
     executables = {host: node["python"]["executable"] for host, node in nodes.items()}

@@ -241,6 +241,16 @@ def test_names_the_host_at_fault(change, identity, words):
     assert (one.id, one.host) == (identity, "g2") and words in one.cause
 
 
+@pytest.mark.parametrize(("backend", "more"), [("cpu", ["python-module-missing"]), ("auto", [])])
+def test_all_that_the_cpu_program_lacks_is_named_at_once(backend, more):
+    """Where it is certain that it will run: each look that ends in an error is one more installation."""
+    found = nodes()
+    found["g1"]["mpi"], found["g3"]["python"]["numpy"] = None, None
+    with pytest.raises(ProblemError) as error:
+        plan_benchmark(found, PEERS, {**SETTINGS, "backend": backend})
+    assert [problem.id for problem in error.value.problems] == ["mpi-unusable", *more]
+
+
 def test_hosts_that_open_mpi_takes_for_one_are_named_before_a_launch():
     found = nodes()
     found["g3"]["hostname"] = found["g1"]["hostname"]
