@@ -107,12 +107,26 @@ node:
           type: list
           elements: str
           sample: [NVIDIA H100 80GB HBM3]
+        memory_bytes:
+          description: Memory of the GPU that has least, in bytes; V(null) if it is unknown.
+          type: int
+          sample: 85520809984
+          version_added: 0.2.0
         unusable:
           description: If RV(node.gpus.count) is 0, the GPUs that are on the PCI bus, by address, vendor and device; no driver offers them.
           type: list
           elements: str
           sample: [0000:1b:00.0 10de:2330]
           version_added: 0.2.0
+    line_rate:
+      description:
+        - How fast the node can send, over all its active RDMA ports; without any over the interfaces of O(data_interface), else
+          O(control_interface), else over its fastest one. V(null) if the kernel does not tell.
+      type: dict
+      version_added: 0.2.0
+      contains:
+        gbps: {description: Gb/s., type: float, sample: 3200.0}
+        source: {description: "The ports or interfaces, in words.", type: str, sample: 8 RDMA ports}
     mpi:
       description: The MPI of the mpirun; V(null) if there is no mpirun.
       type: dict

@@ -17,6 +17,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     ADDRESS_WITH_PREFIX,
+    BYTES,
     FINITE,
     HOST_NAME,
     INTERFACE,
@@ -24,9 +25,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     PATH,
     PLAIN,
     Maybe,
+    Optional,
     check_answer,
     text,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sizes import SMALLEST, default_size
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import combine_with_checks, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import (
     Problem,
@@ -51,7 +54,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity impo
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import NodeInfo
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
-from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size, size_word
 
 #: Of nccl-tests, and alltoallv of rccl-tests.
 COLLECTIVES = (
@@ -80,7 +83,8 @@ _NODE = {
     "hostname": HOST_NAME,
     "interfaces": [{"name": INTERFACE, "addresses": [ADDRESS_WITH_PREFIX]}],
     "data": Maybe({"interface": INTERFACE}),
-    "gpus": {"count": NUMBER, "names": [PLAIN], "unusable": [PLAIN]},
+    "gpus": {"count": NUMBER, "names": [PLAIN], "memory_bytes": Optional(Maybe(BYTES)), "unusable": [PLAIN]},
+    "line_rate": Optional(Maybe({"gbps": FINITE, "source": PLAIN})),
     "mpi": Maybe({"mpirun": PATH, "prefix": PATH, "implementation": PLAIN, "version": PLAIN}),
     "benchmarks": Maybe(
         {"directory": PATH, "programs": [text(r"[A-Za-z0-9_.+-]{1,255}", "a name of letters, digits and _.+-")]}
@@ -229,6 +233,33 @@ def uses_gpus(wanted: str, nodes: t.Mapping[str, t.Any]) -> bool:
     return wanted == "nccl" or (
         wanted == "auto" and any(node["gpus"]["count"] for node in _checked_nodes(nodes).values())
     )
+
+
+def with_sizes(nodes: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The settings with a ``max_bytes`` if they have none, and with ``sizes_note``: in words, that it is the default, and why no larger.
+
+    Arguments and errors as check_nodes.
+    """
+    if settings.get("max_bytes") not in (None, ""):
+        return {**settings, "sizes_note": ""}
+    check_limits(settings)
+    smallest = parse_size("nccl_benchmark_min_bytes", settings["min_bytes"])
+    if not nodes or not uses_gpus(settings["backend"], nodes):
+        return {**settings, "max_bytes": size_word(max(SMALLEST, smallest)), "sizes_note": "the default"}
+    size, reason = default_size(_checked_nodes(nodes), settings)
+    return {
+        **settings,
+        "max_bytes": size_word(size),
+        "sizes_note": f"the default with GPUs; {reason}" if reason else "the default with GPUs",
+    }
+
+
+def single_size(nodes: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any], most: str) -> tuple[str, str]:
+    """The size for tests of one size on GPUs, at most ``most``, and in words why it is no larger. Arguments and errors as check_nodes."""
+    check_limits(settings)
+    largest = parse_size("nccl_benchmark_max_bytes", most)
+    size, reason = default_size(_checked_nodes(nodes), settings, largest, is_single=True)
+    return (size_word(size) if reason else most), reason
 
 
 def check_gpus(nodes: t.Mapping[str, NodeInfo]) -> None:

@@ -31,6 +31,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import
     Benchmarks,
     Gpus,
     Interface,
+    LineRate,
     Mpi,
     Network,
     NodeInfo,
@@ -98,6 +99,16 @@ def parse_gpu_names(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
+def parse_gpu_memory(text: str) -> int | None:
+    """Bytes of the GPU with the least memory, from ``nvidia-smi --query-gpu=name,memory.total --format=csv,noheader,nounits``.
+
+    None unless it tells that of all, in MiB.
+    """
+    cells = [line.rpartition(",")[2].strip() for line in text.splitlines() if line.strip()]
+    sizes = [int(cell) << 20 for cell in cells if re.match(r"[1-9]\d{0,8}\Z", cell)]
+    return min(sizes) if sizes and len(sizes) == len(cells) else None
+
+
 def amd_gpu_name(properties: str) -> str | None:
     """The architecture of a node of the KFD topology, such as gfx942, from the text of its properties; None if it is no GPU.
 
@@ -150,6 +161,7 @@ def read_node(
         "control": _network("control_interface", control_interface, addresses, True),
         "data": _data_network(data_interface, data_subnet, interfaces, addresses),
         "gpus": read_gpus(),
+        "line_rate": read_line_rate(data_interface or control_interface),
         "mpi": find_mpi(mpi_prefix),
         "benchmarks": find_benchmarks(benchmark_dir),
         "python": {"executable": sys.executable, "mpi4py": _version_of("mpi4py"), "numpy": _version_of("numpy")},
@@ -239,20 +251,46 @@ def read_gpus(kfd: str = "/sys/class/kfd/kfd/topology/nodes", pci: str = "/sys/b
     """
     if os.path.isdir("/proc/driver/nvidia/gpus") or find_program("nvidia-smi"):
         program = find_program("nvidia-smi")
-        result = run([program, "--query-gpu=name", "--format=csv,noheader"]) if program else None
-        names = parse_gpu_names(result.stdout) if result is not None and result.returncode == 0 else []
+        names, memory = _ask_nvidia_smi(program) if program else ([], None)
         count = len(names) or len(glob.glob("/proc/driver/nvidia/gpus/*"))
         if count:
-            return {"vendor": "nvidia", "count": count, "names": sorted(set(names)), "unusable": []}
-    found = [amd_gpu_name(_text_of(path)) for path in glob.glob(f"{glob.escape(kfd)}/*/properties")]
-    amd = [name for name in found if name is not None]
+            return {
+                "vendor": "nvidia",
+                "count": count,
+                "names": sorted(set(names)),
+                "memory_bytes": memory,
+                "unusable": [],
+            }
+    found = {path: amd_gpu_name(_text_of(path)) for path in glob.glob(f"{glob.escape(kfd)}/*/properties")}
+    amd = [name for name in found.values() if name is not None]
+    sizes = [_amd_memory(os.path.dirname(path)) for path, name in found.items() if name is not None]
     return {
         "vendor": "amd" if amd else "none",
         "count": len(amd),
         "names": sorted({name for name in amd if name}),
+        "memory_bytes": min(sizes, default=0) or None,
         # A pod has those that it asked for, and sees the others of its node.
         "unusable": [] if amd or "KUBERNETES_SERVICE_HOST" in os.environ else find_pci_gpus(pci),
     }
+
+
+def _ask_nvidia_smi(program: str) -> tuple[list[str], int | None]:
+    """The names of the GPUs, and the memory of the one that has least."""
+    both = run([program, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"])
+    memory = parse_gpu_memory(both.stdout) if both.returncode == 0 else None
+    if memory is not None:
+        return [line.rpartition(",")[0].strip() for line in both.stdout.splitlines() if line.strip()], memory
+    result = run([program, "--query-gpu=name", "--format=csv,noheader"])
+    return (parse_gpu_names(result.stdout) if result.returncode == 0 else []), None
+
+
+def _amd_memory(node: str) -> int:
+    """Bytes of the memory of a GPU of the KFD topology, 0 if the kernel does not say: its heaps of kind 1 and 2, that is on the board."""
+    size = 0
+    for path in glob.glob(f"{glob.escape(node)}/mem_banks/*/properties"):
+        found = dict(re.findall(r"^(heap_type|size_in_bytes) (\d{1,18})$", _text_of(path), re.MULTILINE))
+        size += int(found.get("size_in_bytes", 0)) if found.get("heap_type") in ("1", "2") else 0
+    return size
 
 
 def find_pci_gpus(pci: str) -> list[str]:
@@ -264,6 +302,38 @@ def find_pci_gpus(pci: str) -> list[str]:
             device = _text_of(f"{path}/device").strip()
             found.append(f"{os.path.basename(path)} {vendor[2:]}:{device[2:]}")
     return found
+
+
+def read_line_rate(interfaces: str | None, sys_class: str = "/sys/class") -> LineRate | None:
+    """How fast a node can send: over all its active RDMA ports, else over the interfaces that are named, else over its fastest one.
+
+    ``interfaces``: names with commas between. ``sys_class``: where the kernel lists devices. None if nothing tells it.
+    """
+    root = glob.escape(sys_class)
+    ports = [
+        float(match.group(1))
+        for path in sorted(glob.glob(f"{root}/infiniband/*/ports/*"))
+        if "ACTIVE" in _text_of(f"{path}/state")
+        for match in [re.match(r"(\d{1,7}(?:\.\d{1,3})?) Gb/sec", _text_of(f"{path}/rate"))]
+        if match
+    ]
+    if ports:
+        return {"gbps": round(sum(ports), 3), "source": f"{len(ports)} RDMA ports" if len(ports) > 1 else "1 RDMA port"}
+    names = interfaces.split(",") if interfaces else [os.path.basename(path) for path in glob.glob(f"{root}/net/*")]
+    speeds = {name: _speed_of(f"{sys_class}/net/{name}/speed") for name in names if name != "lo"}
+    found = {name: speed for name, speed in speeds.items() if speed}
+    if not found or (interfaces and len(found) < len(speeds)):
+        return None
+    if not interfaces:
+        fastest = max(sorted(found), key=found.__getitem__)
+        found = {fastest: found[fastest]}
+    return {"gbps": sum(found.values()) / 1000, "source": ", ".join(found)}
+
+
+def _speed_of(path: str) -> int | None:
+    """Mb/s of an interface; None if it is down or does not say."""
+    text = _text_of(path).strip()
+    return int(text) if re.match(r"[1-9]\d{0,8}\Z", text) else None
 
 
 def find_benchmarks(directory: str | None) -> Benchmarks | None:

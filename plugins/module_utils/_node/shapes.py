@@ -28,12 +28,23 @@ class Network(t.TypedDict):
 
 
 class Gpus(t.TypedDict):
-    """``vendor``: ``none`` if there is none. ``unusable``: of a node without GPUs, those that are on its PCI bus nevertheless."""
+    """``vendor``: ``none`` if there is none. ``memory_bytes``: of the one that has least; None if it is not known.
+
+    ``unusable``: of a node without GPUs, those that are on its PCI bus nevertheless.
+    """
 
     vendor: str | None
     count: int
     names: list[str]
+    memory_bytes: int | None
     unusable: list[str]
+
+
+class LineRate(t.TypedDict):
+    """How many Gb/s a node can send. ``source``: over which ports or interfaces, in words."""
+
+    gbps: float
+    source: str
 
 
 class Mpi(t.TypedDict):
@@ -69,6 +80,7 @@ class NodeInfo(t.TypedDict):
     control: Network | None
     data: Network | None
     gpus: Gpus
+    line_rate: LineRate | None
     mpi: Mpi | None
     benchmarks: Benchmarks | None
     python: Python

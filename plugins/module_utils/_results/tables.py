@@ -39,6 +39,11 @@ _UNITS_OF_MEASURES = ("us", "GB/s", "GB/s", "")
 
 CPU_NOTE = "Measured by the CPU program over MPI: these are not NCCL's numbers, and say nothing about GPUs."
 
+PAIR_NOTE = (
+    "Two hosts: by trees or NVLink's switches, all_reduce needs about 65 % of the network, so a third of it can be lost and not show."
+    " all_gather shows it, and so does NCCL_ALGO=Ring."
+)
+
 VERDICT_MEANINGS = {
     "pass": "every value that the program checked is right, the output is whole, and limits that were given are kept",
     "unchecked": "the output is whole, but no value was checked (-c 0), or none of the limits that were given could be applied",
@@ -144,6 +149,7 @@ def _terminal_lines(document: ResultDocument, named_only: t.Container[str]) -> t
         yield from ["", *_aligned_rows(document["rows"], varying), ""]
     yield summary_text(document)
     yield from published_lines(document)
+    yield from textwrap.wrap(_pair_note(document), _WIDTH)
     if _is_cpu(document):
         yield CPU_NOTE
     yield from _entry_lines(document, named_only)
@@ -235,6 +241,24 @@ def summary_text(document: ResultDocument) -> str:
         peak = f"{summary['peak_busbw']:.2f} GB/s at {format_size(summary['peak_size'])}"
     average = "unknown" if summary["avg_busbw"] is None else f"{summary['avg_busbw']:.2f} GB/s"
     return f"busbw: peak {peak}, average {average}; {wrong}"
+
+
+def flatters_pairs(collective: str | None, env: t.Mapping[str, t.Any]) -> bool:
+    """Whether the number of two hosts may be good though a part of their network is lost. ``env``: what NCCL was given."""
+    return collective == "all_reduce" and str(env.get("NCCL_ALGO") or "").strip().lower() != "ring"
+
+
+def notes_beside_peak(document: ResultDocument) -> list[str]:
+    """What to read together with the peak, a text each: what others measured, and what the number does not show."""
+    return [*published_lines(document), *filter(None, [_pair_note(document)])]
+
+
+def _pair_note(document: ResultDocument) -> str:
+    """What the number of two hosts does not show; empty for any other."""
+    env = {**document["env"], **document["points"].get("env", {})}
+    if document["host_count"] != 2 or _is_cpu(document) or document["summary"]["peak_busbw"] is None:
+        return ""
+    return PAIR_NOTE if document["tool"]["name"] and flatters_pairs(document["collective"], env) else ""
 
 
 def published_lines(document: ResultDocument) -> list[str]:
@@ -359,9 +383,9 @@ def _markdown_test(index: int, document: ResultDocument) -> t.Iterator[str]:
     described += f". Transport: {transport}" if transport else ""
     yield f"{markdown_plain(described)}. Verdict: **{document['verdict']}**."
     yield f"{summary_text(document)}." + (f" {CPU_NOTE}" if _is_cpu(document) else "")
-    published_values = published_lines(document)
-    if published_values:
-        yield "\n".join(f"- {line}" for line in published_values)
+    notes = notes_beside_peak(document)
+    if notes:
+        yield "\n".join(f"- {line}" for line in notes)
     if document["rows"]:
         header = ["size", *varying]
         for name in PLACEMENTS.values():

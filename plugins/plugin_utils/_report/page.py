@@ -379,7 +379,7 @@ def _details(test: Test, shared: t.Mapping[str, str]) -> dict[str, t.Any]:
     return {
         "name": f"{test.number}. {test.name}",
         "summary": ", ".join([words.tool_text(document), *common, words.summary_text(document)]) + ".",
-        "published": words.published_lines(document),
+        "published": words.notes_beside_peak(document),
         "rows": _rows(document, varying) if document["rows"] else None,
         "command": test.command,
         "settings": _settings_table(own),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 
 import pytest
@@ -13,9 +14,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import (
     amd_gpu_name,
     find_pci_gpus,
     interfaces_in,
+    parse_gpu_memory,
     parse_gpu_names,
     parse_mpirun_version,
     read_gpus,
+    read_line_rate,
     vendor_of,
 )
 
@@ -103,9 +106,19 @@ def test_gpus_of_amd_are_those_that_the_kernel_lists(tmp_path, monkeypatch):
     (tmp_path / "nodes" / "4" / "properties").mkdir(parents=True)
     pci = pci_devices(tmp_path / "pci", "0x1002 0x120000 0x74a1")
     names = ["gfx90a", "gfx942"]
-    assert read_gpus(str(tmp_path / "nodes"), pci) == {"vendor": "amd", "count": 3, "names": names, "unusable": []}
+    found = {"vendor": "amd", "count": 3, "names": names, "memory_bytes": None, "unusable": []}
+    assert read_gpus(str(tmp_path / "nodes"), pci) == found
+    # The memory of host and device of each, which the kernel lists in banks; 1 and 2 are on the board.
+    for number, (kind, size) in itertools.product((1, 2, 3), ((1, 192 << 30), (2, 1 << 30), (0, 7))):
+        path = tmp_path / "nodes" / str(number) / "mem_banks" / str(kind) / "properties"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"heap_type {kind}\nsize_in_bytes {size // number}\nflags 0\n", encoding="utf-8")
+    memory = (192 << 30) // 3 + (1 << 30) // 3
+    assert read_gpus(str(tmp_path / "nodes"), pci) == {**found, "memory_bytes": memory}
     unusable = ["0000:00:00.0 1002:74a1"]
-    assert read_gpus(str(tmp_path / "none"), pci) == {"vendor": "none", "count": 0, "names": [], "unusable": unusable}
+    assert read_gpus(str(tmp_path / "none"), pci) == {
+        **{"vendor": "none", "count": 0, "names": [], "memory_bytes": None, "unusable": unusable}
+    }
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert read_gpus(str(tmp_path / "none"), pci)["unusable"] == []
 
@@ -153,8 +166,14 @@ OWN = len(glob.glob("/proc/driver/nvidia/gpus/*"))
 @pytest.mark.parametrize(
     ("answer", "gpus"),
     [
-        (f"printf '{H100}\\n%.0s' 1 2 3 4 5 6 7 8", {"vendor": "nvidia", "count": 8, "names": [H100], "unusable": []}),
-        (f"printf '{L4}\\n{H100}\\n{L4}\\n'", {"vendor": "nvidia", "count": 3, "names": [H100, L4], "unusable": []}),
+        (
+            f"printf '{H100}\\n%.0s' 1 2 3 4 5 6 7 8",
+            {"vendor": "nvidia", "count": 8, "names": [H100], "memory_bytes": None, "unusable": []},
+        ),
+        (
+            f"printf '{L4}\\n{H100}\\n{L4}\\n'",
+            {"vendor": "nvidia", "count": 3, "names": [H100, L4], "memory_bytes": None, "unusable": []},
+        ),
         # The driver does not run.
         (
             "echo 'NVIDIA-SMI has failed'; exit 9",
@@ -162,6 +181,7 @@ OWN = len(glob.glob("/proc/driver/nvidia/gpus/*"))
                 "vendor": "nvidia" if OWN else "none",
                 "count": OWN,
                 "names": [],
+                "memory_bytes": None,
                 "unusable": [] if OWN else ["0000:00:00.0 10de:2330"],
             },
         ),
@@ -174,3 +194,60 @@ def test_gpus_are_those_that_nvidia_smi_lists(tmp_path, monkeypatch, answer, gpu
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert read_gpus(str(tmp_path / "kfd"), pci_devices(tmp_path / "pci", "0x10de 0x030200 0x2330")) == gpus
+
+
+def test_the_memory_of_the_smallest_gpu(tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    asked = "--query-gpu=name,memory.total --format=csv,noheader,nounits"
+    program.write_text(
+        f'#!/bin/sh\n[ "$*" = "{asked}" ] || exit 2\nprintf "A, B, 81559\\nA, B, 40960\\n"\n', encoding="utf-8"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found = read_gpus(str(tmp_path / "kfd"), str(tmp_path / "pci"))
+    assert (found["count"], found["names"], found["memory_bytes"]) == (2, ["A, B"], 40960 << 20)
+
+
+@pytest.mark.parametrize("text", ["", "A", "A, [N/A]", "A, 81559\nA, [N/A]", "A, 0", "A, -1", f"A, {'9' * 5000}"])
+def test_memory_that_not_all_gpus_tell_is_not_known(text):
+    assert parse_gpu_memory(text) is None
+
+
+def sys_class(path, ports=(), speeds=()):
+    """A folder as /sys/class. ``ports``: state and rate of RDMA ports. ``speeds``: of interfaces."""
+    for number, (state, rate) in enumerate(ports):
+        folder = path / "infiniband" / f"mlx5_{number}" / "ports" / "1"
+        folder.mkdir(parents=True)
+        (folder / "state").write_text(f"{state}\n", encoding="utf-8")
+        (folder / "rate").write_text(f"{rate}\n", encoding="utf-8")
+    for name, speed in speeds:
+        folder = path / "net" / name
+        folder.mkdir(parents=True)
+        (folder / "speed").write_text(f"{speed}\n", encoding="utf-8")
+    return str(path)
+
+
+ACTIVE, DOWN = "4: ACTIVE", "1: DOWN"
+NDR, HDR = "400 Gb/sec (4X NDR)", "200 Gb/sec (4X HDR)"
+
+
+@pytest.mark.parametrize(
+    ("ports", "speeds", "named", "rate"),
+    [
+        ([(ACTIVE, NDR)] * 8, [("eth0", "25000")], "eth0", (3200, "8 RDMA ports")),
+        ([(ACTIVE, NDR), (DOWN, NDR), (ACTIVE, HDR)], [], None, (600, "2 RDMA ports")),
+        ([(ACTIVE, "2.5 Gb/sec (1X SDR)")], [], None, (2.5, "1 RDMA port")),
+        ([(ACTIVE, "fast")], [("eth0", "25000")], None, (25, "eth0")),
+        ([], [("lo", "99999"), ("eth0", "1000"), ("eth1", "100000")], None, (100, "eth1")),
+        ([], [("eth0", "1000"), ("eth1", "100000")], "eth0", (1, "eth0")),
+        ([], [("eth0", "100000"), ("eth1", "100000")], "eth0,eth1", (200, "eth0, eth1")),
+        # Of one of two that carry the data nothing is known.
+        ([], [("eth0", "100000"), ("eth1", "-1")], "eth0,eth1", None),
+        ([], [("eth0", "-1")], "eth0", None),
+        ([], [("eth0", "")], None, None),
+        ([], [], None, None),
+    ],
+)
+def test_line_rate(tmp_path, ports, speeds, named, rate):
+    found = read_line_rate(named, sys_class(tmp_path, ports, speeds))
+    assert found == (rate and {"gbps": rate[0], "source": rate[1]})
