@@ -190,6 +190,12 @@ options:
           rails:
             description: Number of NICs of a host. The default is V(1).
             type: float
+          gpus:
+            description:
+              - Number of GPUs of a host. A test with fewer of them has as much less of its NICs.
+              - By default all tests are taken to use all NICs.
+            type: int
+            version_added: 0.2.0
           nvlink_gbytes:
             description: Bandwidth of a GPU's NVLink, in GB/s and one direction, such as V(450) for an H100.
             type: float
@@ -569,6 +575,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
                 "options": {
                     "nic_gbps": {"type": "float"},
                     "rails": {"type": "float"},
+                    "gpus": {"type": "int"},
                     "nvlink_gbytes": {"type": "float"},
                     "nvlink_hosts": {"type": "int"},
                     "in_network_reduction": {"type": "bool"},

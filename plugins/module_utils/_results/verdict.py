@@ -90,7 +90,7 @@ TRANSPORT_KEYS: dict[str, type] = {
 }
 #: What a test on one host has none of.
 _BETWEEN_HOSTS = ("network", "gdr", "nics")
-TOPOLOGY_KEYS = ("nic_gbps", "rails", "nvlink_gbytes", "nvlink_hosts", "in_network_reduction", "network")
+TOPOLOGY_KEYS = ("nic_gbps", "rails", "gpus", "nvlink_gbytes", "nvlink_hosts", "in_network_reduction", "network")
 THRESHOLD_KEYS = ("rules", "topology", "reference", "reference_tolerance_percent")
 
 #: Why a rule is not checked that is for no test.
@@ -154,6 +154,8 @@ class Topology:
 
     nic_gbps: float | None = None
     rails: float = 1.0
+    #: Of a host; a test with fewer of them has as much less of the rails.
+    gpus: int | None = None
     nvlink_gbytes: float | None = None
     nvlink_hosts: int = 1
     in_network_reduction: bool = False
@@ -382,7 +384,8 @@ def ceiling(
     else:
         if topology.nic_gbps is None:
             return None, None, "thresholds.topology.nic_gbps is not given"
-        rails = 1.0 if collective == "sendrecv" else topology.rails
+        used = min(1.0, ranks / hosts / topology.gpus) if topology.gpus else 1.0
+        rails = 1.0 if collective == "sendrecv" else max(1.0, topology.rails * used)
         full = topology.nic_gbps * rails / 8
         words = f"{topology.nic_gbps:g} Gb/s x {rails:g} {'rail' if rails == 1 else 'rails'}"
         if collective == "all_reduce" and topology.in_network_reduction:
@@ -873,10 +876,11 @@ def _topology(entry: t.Any) -> Topology:
         elif name == "network":
             given[name] = str(value)
         else:
-            number = _number(option, value, least=1 if name == "nvlink_hosts" else 0)
+            is_count = name in ("nvlink_hosts", "gpus")
+            number = _number(option, value, least=1 if is_count else 0)
             if number == 0:
                 raise OptionError(option, value, "a number above 0")
-            given[name] = int(number) if name == "nvlink_hosts" else number
+            given[name] = int(number) if is_count else number
     return Topology(**given)
 
 
