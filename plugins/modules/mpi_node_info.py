@@ -145,6 +145,14 @@ node:
       contains:
         directory: {description: Directory of the programs., type: str, sample: /opt/nccl-tests/build}
         programs: {description: Their names., type: list, elements: str, sample: [all_gather_perf, all_reduce_perf]}
+        features:
+          description:
+            - What all of the programs can do beyond the oldest version, by the constants in their files; V(json) (C(-J)), V(rank_times)
+              (C(-I), with the times of each process in the JSON), V(barriers) (C(-z 3)), V(cycles) (C(-N)), V(timestamps) (C(-S)).
+          type: list
+          elements: str
+          sample: [json, rank_times, barriers, cycles, timestamps]
+          version_added: 0.2.0
     python:
       description: The Python that ran the module.
       type: dict

@@ -380,6 +380,8 @@ result:
       C(no_numbers), and is an error.
     - C(transport) and C(software) are from the lines with C(NCCL INFO) that the output has if E(NCCL_DEBUG) is V(INFO), and V(null) without
       them. They name the network, whether GPUDirect RDMA is used, the ports of each host, the channels, and the hosts that differ.
+    - C(stragglers) are the ranks that the others wait for, from the JSON of programs that ran with C(-I) and C(-J); V(null) without times of
+      processes.
     - C(lost_rows) is the number of rows that could not be put together. C(json_output) is the file to which nccl-tests wrote its JSON.
   returned: when the output could be read
   type: dict

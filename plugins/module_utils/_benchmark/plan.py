@@ -44,6 +44,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
     exact_names,
     unusable,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import PROGRAM_JSON
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.checking import check_document
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     RESULT_SCHEMA,
@@ -75,6 +76,8 @@ _NOT_BY_CPU = ("hypercube", "alltoallv")
 
 #: The option of a program that a variable of the role sets, in all its forms.
 _OWN_OPTION = re.compile(r"-(?P<short>[gt])|--(?P<long>ng|nt)")
+#: Options of a program that decide about its JSON and the times of iterations; a graph has no such times.
+_OWN_TIMES = re.compile(r"-[IJGz]|--(?:per_iter_timing|output_file|cudagraph|blocking)\b")
 _OWN_VARIABLES = {"g": "gpus_per_rank", "ng": "gpus_per_rank", "t": "threads_per_rank", "nt": "threads_per_rank"}
 
 _VERSION = text(r"[A-Za-z0-9.+!_-]{1,64}", "a version of letters, digits and .+!_-")
@@ -87,7 +90,11 @@ _NODE = {
     "line_rate": Optional(Maybe({"gbps": FINITE, "source": PLAIN})),
     "mpi": Maybe({"mpirun": PATH, "prefix": PATH, "implementation": PLAIN, "version": PLAIN}),
     "benchmarks": Maybe(
-        {"directory": PATH, "programs": [text(r"[A-Za-z0-9_.+-]{1,255}", "a name of letters, digits and _.+-")]}
+        {
+            "directory": PATH,
+            "programs": [text(r"[A-Za-z0-9_.+-]{1,255}", "a name of letters, digits and _.+-")],
+            "features": Optional([text(r"[a-z_]{1,40}", "a name of letters and underscores")]),
+        }
     ),
     "python": {"executable": PATH, "mpi4py": Maybe(_VERSION), "numpy": Maybe(_VERSION)},
 }
@@ -186,7 +193,38 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
         "-o": settings.get("operation"),
     }
     words = [str(item) for pair in options.items() if pair[1] is not None for item in pair]
-    return [*words, *_further_arguments(settings)]
+    return [*words, *settings.get("own_arguments", ()), *_further_arguments(settings)]
+
+
+def _own_arguments(
+    nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.Any], backend: str, json_path: str | None
+) -> list[str]:
+    """What the programs get so that they tell the times of single ranks, if they can. ``json_path``: on the host of rank 0.
+
+    Raises OptionError if they cannot do what is asked for.
+    """
+    wanted = settings.get("rank_times") or "none"
+    if wanted == "none":
+        return []
+    features = _common_features(nodes) if backend == "nccl" else set()
+    if wanted == "barriers" and not {"json", "rank_times", "barriers"} <= features:
+        allowed = "none or iterations: the programs on the workers have no -z 3 with times of each process, as nccl-tests 2.19.6 has"
+        raise OptionError("nccl_benchmark_rank_times", wanted, allowed)
+    given = [word for word in _further_arguments(settings) if _OWN_TIMES.match(word)]
+    if given and wanted == "barriers":
+        raise OptionError(
+            "nccl_benchmark_rank_times", wanted, f"none or iterations with {given[0]} in nccl_benchmark_extra_args"
+        )
+    if given or json_path is None or not {"json", "rank_times"} <= features:
+        return []
+    return ["-I", "1", "-J", json_path, *(["-z", "3"] if wanted == "barriers" else [])]
+
+
+def _common_features(nodes: t.Mapping[str, NodeInfo]) -> set[str]:
+    """What the programs of all nodes can do."""
+    found = [node["benchmarks"] for node in nodes.values()]
+    every = [set(benchmarks.get("features") or ()) if benchmarks else set() for benchmarks in found]
+    return set.intersection(*every) if every else set()
 
 
 def _further_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
@@ -418,7 +456,9 @@ def plan_benchmark(
     sweep = settings.get("sweep_points", ())
     # Also where a point leaves it out: what the launcher has of it is not to be handed on.
     unset = {name: None for point in sweep for name in point["env"]}
-    base = {**settings, "env": {**unset, **settings["env"]}}
+    json_path = posixpath.join(run_dir, "mpi", PROGRAM_JSON) if order[0]["name"] == launcher else None
+    own = _own_arguments(nodes, settings, backend, json_path)
+    base = {**settings, "own_arguments": own, "env": {**unset, **settings["env"]}}
     commands = {
         name: [plan["programs"][name]]
         if backend == "nccl"
@@ -558,6 +598,7 @@ def _empty_document() -> ResultDocument:
         "rank_count": 0,
         "transport": None,
         "software": None,
+        "stragglers": None,
         "problems": [],
         "verdict": "incomplete",
     }

@@ -726,6 +726,21 @@ ENTRIES = (
         found_by=_PARSER,
     ),
     entry(
+        "json-differs",
+        "The program's table and its JSON do not tell the same.",
+        "Keep both outputs (nccl_benchmark_output_dir, and -J in nccl_benchmark_extra_args) and report this to the authors of the"
+        " program. The result here is the table's.",
+        severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
+        "json-unread",
+        "The JSON that the program wrote cannot be read, so that nothing is known of single ranks.",
+        "Read the evidence. Set nccl_benchmark_rank_times to none to do without.",
+        severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
         "transport-differs",
         "[{hosts} used|Some hosts used] another transport than the other hosts.",
         "Compare the RDMA ports, the drivers and the NCCL_* variables of these hosts with those of the others: all are as slow"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import glob
 import gzip
 import json
 import os
@@ -33,6 +34,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.nccl_logs impo
     unread_logs,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import (
+    PROGRAM_JSON,
     Job,
     Limits,
     Plan,
@@ -61,6 +63,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines i
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import GrowingOutput, parse_file
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.twice_told import with_json
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_addresses
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
@@ -271,6 +274,7 @@ class _Runner:
         }
         with open(os.path.join(os.path.dirname(output["stdout_path"]), "command.json"), "w", encoding="utf-8") as file:
             json.dump(command, file, indent=1)
+        self._remove_json()
         begin = time.monotonic()
         with open(output["stdout_path"], "wb") as out, open(output["stderr_path"], "wb") as err:
             try:
@@ -304,7 +308,7 @@ class _Runner:
         for line in logged.complaints if logged else ():
             watch.complain(line)
         results, unread = watch.finish(self._facts(list(watch.marks.found.values())) if passed else None)
-        results = self._with_log(job, results, logged)
+        results = self._with_log(job, self._with_json(results), logged)
         problems = self._problems(job, overdue, process.returncode, watch, results, output, sizes)
         problems += [problem for problem in (found.problem() for found in reaped) if problem is not None]
         if overdue:
@@ -316,6 +320,26 @@ class _Runner:
             status, output, problems, exit_status=exit_status, duration=duration, results=results, unread=unread
         )
         return found, overdue == "orphan"
+
+    def _json(self) -> str:
+        return os.path.join(self._run.run_dir.mpi, PROGRAM_JSON)
+
+    def _remove_json(self) -> None:
+        """Remove the JSON of a point. A program that finds the file there takes another name."""
+        for path in glob.glob(f"{glob.escape(self._json())}*"):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+    def _with_json(self, results: list[ResultDocument]) -> list[ResultDocument]:
+        """The results with what the program wrote as JSON, if it did so to the file that is meant for it here."""
+        path = self._json()
+        try:
+            return [
+                with_json(document, path) if document["json_output"] == path and document["complete"] else document
+                for document in results
+            ]
+        finally:
+            self._remove_json()
 
     def _logged(self, job: Job) -> Logged | None:
         """What NCCL logged of a launch; None if it writes no log."""

@@ -82,6 +82,9 @@ _DOCUMENT = {
         "out_of_bounds": Maybe(_SUM),
     },
     "json_output": Maybe(TEXT),
+    "stragglers": Optional(
+        Maybe([{"rank": NUMBER, "host": TEXT, "device": Maybe(INTEGER), "share": FINITE}]),
+    ),
     "host_count": NUMBER,
     "rank_count": NUMBER,
 }

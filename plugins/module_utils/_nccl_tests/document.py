@@ -32,6 +32,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes 
     ResultDocument,
     Summary,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.stragglers import find_stragglers
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
@@ -84,6 +85,8 @@ class Test:
     bounds: list[tuple[int, bool]] = dataclasses.field(default_factory=list)
     #: Printed averages of busbw, None for one that is no number, each with whether it passed.
     averages: list[tuple[float | None, bool]] = dataclasses.field(default_factory=list)
+    #: The mean time of each process in us, a list for each half of which the output has them.
+    process_times: list[list[float]] = dataclasses.field(default_factory=list)
     bitwise: list[int] = dataclasses.field(default_factory=list)
     json_output: str | None = None
     failure: str = ""
@@ -159,6 +162,7 @@ class Test:
             "rank_count": len(self.ranks),
             "transport": None,
             "software": None,
+            "stragglers": find_stragglers(self.process_times, self.ranks),
             "problems": [],
             "verdict": "",
         }

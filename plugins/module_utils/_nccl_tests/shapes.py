@@ -86,6 +86,18 @@ class Summary(t.TypedDict):
     out_of_bounds: int | None
 
 
+class Straggler(t.TypedDict):
+    """A rank that the others wait for. ``share``: what part of the time of an operation they do.
+
+    ``device``: None of a process with several. ``rank``: its first one then.
+    """
+
+    rank: int
+    host: str
+    device: int | None
+    share: float
+
+
 class _Judged(t.TypedDict, total=False):
     #: Only if rules, a baseline or assertions were given.
     verdicts: list[dict[str, t.Any]]
@@ -111,5 +123,7 @@ class ResultDocument(_Judged):
     #: None without a log of NCCL.
     transport: Transport | None
     software: Software | None
+    #: None if the times of the processes are not known.
+    stragglers: list[Straggler] | None
     problems: list[ProblemDict]
     verdict: str

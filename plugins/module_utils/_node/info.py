@@ -27,6 +27,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     parse_subnet,
     read_addresses,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.features import common_features
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import (
     Benchmarks,
     Gpus,
@@ -346,7 +347,8 @@ def find_benchmarks(directory: str | None) -> Benchmarks | None:
         paths = [*glob.glob(f"{place}/*_perf"), *glob.glob(f"{place}/*_perf_mpi")]
         programs = sorted(os.path.basename(path) for path in paths if os.access(path, os.X_OK))
         if programs:
-            return {"directory": place, "programs": programs}
+            found = common_features(os.path.join(place, name) for name in programs)
+            return {"directory": place, "programs": programs, "features": found}
     return None
 
 

@@ -58,10 +58,11 @@ class Mpi(t.TypedDict):
 
 
 class Benchmarks(t.TypedDict):
-    """The programs of nccl-tests, which are in one directory."""
+    """The programs of nccl-tests, which are in one directory. ``features``: what all of them can do beyond the oldest version."""
 
     directory: str
     programs: list[str]
+    features: list[str]
 
 
 class Python(t.TypedDict):

@@ -25,6 +25,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     overall_verdict,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import Rank, ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.stragglers import (
+    checked_stragglers,
+    describe_stragglers,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import published
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean_values, markdown_plain
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
@@ -71,6 +75,7 @@ def check_documents(documents: t.Any) -> list[ResultDocument]:
             # Documents of earlier releases have neither.
             "transport": checked_transport(clean_values(document.get("transport"))),
             "software": clean_values(document.get("software")),
+            "stragglers": checked_stragglers(clean_values(document.get("stragglers"))),
             "problems": entries_from(document["problems"]),
         }
         for document in documents
@@ -149,7 +154,8 @@ def _terminal_lines(document: ResultDocument, named_only: t.Container[str]) -> t
         yield from ["", *_aligned_rows(document["rows"], varying), ""]
     yield summary_text(document)
     yield from published_lines(document)
-    yield from textwrap.wrap(_pair_note(document), _WIDTH)
+    for note in (_pair_note(document), stragglers_text(document)):
+        yield from textwrap.wrap(note, _WIDTH, subsequent_indent="  ")
     if _is_cpu(document):
         yield CPU_NOTE
     yield from _entry_lines(document, named_only)
@@ -249,8 +255,14 @@ def flatters_pairs(collective: str | None, env: t.Mapping[str, t.Any]) -> bool:
 
 
 def notes_beside_peak(document: ResultDocument) -> list[str]:
-    """What to read together with the peak, a text each: what others measured, and what the number does not show."""
-    return [*published_lines(document), *filter(None, [_pair_note(document)])]
+    """What to read together with the peak, a text each: what others measured, what the number does not show, who is late."""
+    return [*published_lines(document), *filter(None, [_pair_note(document), stragglers_text(document)])]
+
+
+def stragglers_text(document: ResultDocument) -> str:
+    """The ranks that the others wait for; empty if there are none, or their times are not known."""
+    words = describe_stragglers(document.get("stragglers") or [])
+    return f"stragglers: {words} of the time" if words else ""
 
 
 def _pair_note(document: ResultDocument) -> str:

@@ -74,6 +74,20 @@ class _Collector:
                 average.add_metric(labels, _bytes(document["summary"]["avg_busbw"]))
         yield from (verdicts, hosts, ranks, rows, problems, average)
         yield from self._transport()
+        yield from self._stragglers()
+
+    def _stragglers(self) -> t.Iterator[t.Any]:
+        """The ranks that the others wait for; tests whose programs do not tell times of ranks have none of these."""
+        late = _gauge(
+            "straggler_share",
+            "What part of the time of an operation the other ranks wait for this one.",
+            (*_TEST_LABELS, "host", "rank"),
+            "ratio",
+        )
+        for test in self._report.tests:
+            for one in test.document.get("stragglers") or ():
+                late.add_metric([*self._labels(test), one["host"], str(one["rank"])], one["share"])
+        yield from [late] if late.samples else []
 
     def _transport(self) -> t.Iterator[t.Any]:
         """What NCCL's log tells; tests without one have none of these."""

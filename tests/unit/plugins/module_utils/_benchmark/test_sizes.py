@@ -65,9 +65,14 @@ def test_room_is_what_nccl_tests_takes():
 def whole(**node):
     """A node as mpi_node_info returns it."""
     return {
-        **{"hostname": "g", "interfaces": [], "data": None, "mpi": None, "benchmarks": None},
-        **{"python": {"executable": "/usr/bin/python3", "mpi4py": None, "numpy": None}},
-        **{"gpus": {"count": 8, "names": [], "unusable": []}, **node},
+        "hostname": "g",
+        "interfaces": [],
+        "data": None,
+        "mpi": None,
+        "benchmarks": None,
+        "python": {"executable": "/usr/bin/python3", "mpi4py": None, "numpy": None},
+        "gpus": {"count": 8, "names": [], "unusable": []},
+        **node,
     }
 
 

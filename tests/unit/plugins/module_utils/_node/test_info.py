@@ -117,7 +117,11 @@ def test_gpus_of_amd_are_those_that_the_kernel_lists(tmp_path, monkeypatch):
     assert read_gpus(str(tmp_path / "nodes"), pci) == {**found, "memory_bytes": memory}
     unusable = ["0000:00:00.0 1002:74a1"]
     assert read_gpus(str(tmp_path / "none"), pci) == {
-        **{"vendor": "none", "count": 0, "names": [], "memory_bytes": None, "unusable": unusable}
+        "vendor": "none",
+        "count": 0,
+        "names": [],
+        "memory_bytes": None,
+        "unusable": unusable,
     }
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert read_gpus(str(tmp_path / "none"), pci)["unusable"] == []

@@ -37,7 +37,7 @@ all_reduce (nccl-tests 2.17.6, NCCL 2.28.7), 16 ranks on 2 hosts, float, sum, PA
 busbw: peak 346.97 GB/s at 1 GiB, average 124.44 GB/s; 0 wrong values
 published: 436.95 GB/s at 1 GiB, AWS p5.48xlarge, 2 x 8 H100, EFA (aws-p5)
 Two hosts: by trees or NVLink's switches, all_reduce needs about 65 % of the network, so a third of
-it can be lost and not show. all_gather shows it, and so does NCCL_ALGO=Ring.
+  it can be lost and not show. all_gather shows it, and so does NCCL_ALGO=Ring.
 
 Verdict over 1 test: PASS
 """
