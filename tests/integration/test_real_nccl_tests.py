@@ -117,10 +117,36 @@ def test_one_rank_for_each_gpu(machines, tmp_path):
         assert devices == [
             (host, device, f"0000:1{device}:00", "Stand-in of a GPU") for host in ("g1", "g2") for device in range(GPUS)
         ]
+        # The programs told the times of each process, in a file that was read and removed.
+        assert document["stragglers"] is not None and document["json_output"] is None
+        assert {"-I", "-J"} <= set(document["points"]["argv"])
+        assert all("i_p99" in row["in_place"]["extra"] for row in document["rows"])
         # alltoall overwrites in place what it would be checked against.
         checked = {"all_reduce": 0, "alltoall": None}[document["collective"]]
         assert {(row["out_of_place"]["wrong"], row["in_place"]["wrong"]) for row in document["rows"]} == {(0, checked)}
     assert [row["size"] for row in documents[0]["rows"]] == [8, 512, 32768]
+
+
+def test_the_rank_that_comes_late_is_named(machines, tmp_path):
+    """It has the shortest time, since it finds the others waiting."""
+    run_id = "late"
+    with machines.having("g2", FAULT="late"):
+        played = machines.benchmark(
+            tmp_path,
+            gpufabric_run_id=run_id,
+            nccl_benchmark_rank_times="barriers",
+            nccl_benchmark_ranks_per_node=1,
+            report_formats=["json", "junit"],
+        )
+    assert played.returncode == 0, played.output
+    (document,) = results_of(tmp_path)
+    (late,) = document["stragglers"]
+    assert (late["rank"], late["host"], late["device"]) == (1, "g2", 0) and late["share"] > 0.5
+    told = "stragglers: the others wait for rank 1 on g2, GPU 0"
+    assert told in played.output and told in (tmp_path / "junit.xml").read_text()
+    assert document["problems"] == [] and document["json_output"] is None
+    # It has the ranks' environment.
+    machines.nodes.shell("g1", f"test -e /run/gpufabric/{run_id}/mpi/run.json -a ! -e /run/gpufabric/{run_id}/mpi/program.json")
 
 
 def test_what_nccl_talked_over(machines, tmp_path):
