@@ -146,7 +146,35 @@ def test_the_rank_that_comes_late_is_named(machines, tmp_path):
     assert told in played.output and told in (tmp_path / "junit.xml").read_text()
     assert document["problems"] == [] and document["json_output"] is None
     # It has the ranks' environment.
-    machines.nodes.shell("g1", f"test -e /run/gpufabric/{run_id}/mpi/run.json -a ! -e /run/gpufabric/{run_id}/mpi/program.json")
+    machines.nodes.shell(
+        "g1", f"test -e /run/gpufabric/{run_id}/mpi/run.json -a ! -e /run/gpufabric/{run_id}/mpi/program.json"
+    )
+
+
+def test_a_soak(machines, tmp_path):
+    """The program runs its sizes seven times, and each row has its time."""
+    played = machines.benchmark(
+        tmp_path,
+        nccl_benchmark_cycles=7,
+        nccl_benchmark_min_bytes="1M",
+        nccl_benchmark_max_bytes="1M",
+        nccl_benchmark_ranks_per_node=1,
+        report_formats=["json", "html", "junit", "openmetrics"],
+    )
+    assert played.returncode == 0, played.output
+    (document,) = results_of(tmp_path)
+    soak = document["soak"]
+    assert soak["cycles"] == 7 and soak["begin"] <= soak["end"] and soak["begin"].count("-") == 2
+    (entry,) = soak["sizes"]
+    assert entry["cycles"] == 7 == len(document["rows"]) and 0 < entry["min"] <= entry["median"] <= entry["max"]
+    assert entry["drift_percent"] is not None and document["verdict"] == "pass"
+    assert {problem["id"] for problem in document["problems"]} <= {"soak-dip", "soak-drift"}
+    assert document["stragglers"] is not None
+    assert (
+        "all_reduce: cycle 6 done, peak " in played.output and "bus bandwidth over 7 cycles, from 20" in played.output
+    )
+    assert "over its cycles" in (tmp_path / "report.html").read_text()
+    assert "gpufabric_nccl_soak_drift_ratio" in (tmp_path / "results.prom").read_text()
 
 
 def test_what_nccl_talked_over(machines, tmp_path):

@@ -77,6 +77,7 @@ _NOT_BY_CPU = ("hypercube", "alltoallv")
 #: The option of a program that a variable of the role sets, in all its forms.
 _OWN_OPTION = re.compile(r"-(?P<short>[gt])|--(?P<long>ng|nt)")
 #: Options of a program that decide about its JSON and the times of iterations; a graph has no such times.
+_OWN_CYCLES = re.compile(r"-[NS]|--(?:run_cycles|report_timestamps)\b")
 _OWN_TIMES = re.compile(r"-[IJGz]|--(?:per_iter_timing|output_file|cudagraph|blocking)\b")
 _OWN_VARIABLES = {"g": "gpus_per_rank", "ng": "gpus_per_rank", "t": "threads_per_rank", "nt": "threads_per_rank"}
 
@@ -123,6 +124,7 @@ _LEAST = {
     "step_factor": 2,
     "iterations": 1,
     "warmup_iterations": 0,
+    "cycles": 1,
     "ranks_per_node": 1,
     "gpus_per_rank": 1,
     "threads_per_rank": 1,
@@ -194,6 +196,21 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
     }
     words = [str(item) for pair in options.items() if pair[1] is not None for item in pair]
     return [*words, *settings.get("own_arguments", ()), *_further_arguments(settings)]
+
+
+def _cycle_arguments(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.Any], backend: str) -> list[str]:
+    """What makes the programs run their sizes again and again, each row with its time. Raises OptionError if they cannot."""
+    cycles = int(settings.get("cycles") or 1)
+    if cycles == 1:
+        return []
+    given = [word for word in _further_arguments(settings) if _OWN_CYCLES.match(word)]
+    if given:
+        allowed = f"1 with {given[0]} in nccl_benchmark_extra_args"
+        raise OptionError("nccl_benchmark_cycles", settings["cycles"], allowed)
+    features = _common_features(nodes) if backend == "nccl" else {"cycles", "timestamps"}
+    if "cycles" not in features:
+        raise OptionError("nccl_benchmark_cycles", settings["cycles"], "1: the programs on the workers have no -N")
+    return ["-N", str(cycles), *(["-S", "1"] if "timestamps" in features else [])]
 
 
 def _own_arguments(
@@ -457,7 +474,7 @@ def plan_benchmark(
     # Also where a point leaves it out: what the launcher has of it is not to be handed on.
     unset = {name: None for point in sweep for name in point["env"]}
     json_path = posixpath.join(run_dir, "mpi", PROGRAM_JSON) if order[0]["name"] == launcher else None
-    own = _own_arguments(nodes, settings, backend, json_path)
+    own = [*_cycle_arguments(nodes, settings, backend), *_own_arguments(nodes, settings, backend, json_path)]
     base = {**settings, "own_arguments": own, "env": {**unset, **settings["env"]}}
     commands = {
         name: [plan["programs"][name]]
@@ -599,6 +616,7 @@ def _empty_document() -> ResultDocument:
         "transport": None,
         "software": None,
         "stragglers": None,
+        "soak": None,
         "problems": [],
         "verdict": "incomplete",
     }

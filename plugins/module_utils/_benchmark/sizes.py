@@ -69,7 +69,8 @@ def seconds(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.Any], si
     hosts = len(nodes)
     ranks = sum(node["gpus"]["count"] for node in nodes.values())
     # Each size is measured out of place and in place, with one operation before and one that is checked, and the warm-up.
-    operations = 2 * (int(settings["iterations"]) + 2) + int(settings["warmup_iterations"])
+    cycles = int(settings.get("cycles") or 1)
+    operations = 2 * cycles * (int(settings["iterations"]) + 2) + int(settings["warmup_iterations"])
     volume = size * operations
     if hosts == 1:
         return 2 * volume / (_INSIDE * 1e9)

@@ -32,6 +32,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes 
     ResultDocument,
     Summary,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import find_soak, soak_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.stragglers import find_stragglers
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
@@ -144,6 +145,8 @@ class Test:
         self.collective = self.collective or _derived_collective(self.rows)
         self._settle_bandwidths()
         problems = list(self._problems())
+        soak = find_soak(self.rows) if self.runs == 1 else None
+        problems += soak_problems(soak, self.rows)
         not_whole = {"output-cut", "rows-lost", "rows-elided", "average-differs", "mpi-missing"}
         document: dict[str, t.Any] = {
             "schema": RESULT_SCHEMA,
@@ -163,6 +166,7 @@ class Test:
             "transport": None,
             "software": None,
             "stragglers": find_stragglers(self.process_times, self.ranks),
+            "soak": soak,
             "problems": [],
             "verdict": "",
         }

@@ -25,12 +25,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     overall_verdict,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import Rank, ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import checked_soak, describe_dip
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.stragglers import (
     checked_stragglers,
     describe_stragglers,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import published
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean_values, markdown_plain
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean_values, listing, markdown_plain
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 _DOCUMENT_KEYS = (
@@ -75,6 +76,7 @@ def check_documents(documents: t.Any) -> list[ResultDocument]:
             # Documents of earlier releases have neither.
             "transport": checked_transport(clean_values(document.get("transport"))),
             "software": clean_values(document.get("software")),
+            "soak": checked_soak(clean_values(document.get("soak"))),
             "stragglers": checked_stragglers(clean_values(document.get("stragglers"))),
             "problems": entries_from(document["problems"]),
         }
@@ -150,7 +152,10 @@ def _terminal_lines(document: ResultDocument, named_only: t.Container[str]) -> t
     transport = transport_text(document)
     if transport:
         yield from textwrap.wrap(f"Transport: {transport}", _WIDTH, subsequent_indent="  ")
-    if document["rows"]:
+    soak = document.get("soak")
+    if soak and soak["sizes"]:
+        yield from ["", *_aligned_soak(document, varying), ""]
+    elif document["rows"]:
         yield from ["", *_aligned_rows(document["rows"], varying), ""]
     yield summary_text(document)
     yield from published_lines(document)
@@ -184,6 +189,46 @@ def _entry_lines(document: ResultDocument, named_only: t.Container[str]) -> t.It
             yield from textwrap.wrap(
                 f"Seen: {entry['evidence']}", _WIDTH, initial_indent="  ", subsequent_indent="    "
             )
+
+
+SOAK_COLUMNS = ("cycles", "median", "min", "max", "drift", "dips")
+
+
+def soak_cells(entry: t.Mapping[str, t.Any], varying: t.Sequence[str]) -> list[str]:
+    """A size of a soak: its size, what varies, and the columns of SOAK_COLUMNS."""
+    drift = "-" if entry["drift_percent"] is None else f"{entry['drift_percent']:+.1f} %"
+    numbers = [f"{entry[name]:.2f}" for name in ("median", "min", "max")]
+    lead = [format_size(entry["size"]), *(str(entry[name]) for name in varying)]
+    return [*lead, str(entry["cycles"]), *numbers, drift, str(entry["dips"])]
+
+
+def _aligned_soak(document: ResultDocument, varying: t.Sequence[str]) -> t.Iterator[str]:
+    """One line for each size: there are as many rows of it as cycles."""
+    soak = document.get("soak")
+    if soak is None:
+        return
+    header = ["size", *varying, *SOAK_COLUMNS]
+    units = ["", *("" for _name in varying), "", "GB/s", "GB/s", "GB/s", "", ""]
+    table = [header, units, *(soak_cells(entry, varying) for entry in soak["sizes"])]
+    widths = [max(10 if column == 0 else 8, *(len(line[column]) for line in table)) for column in range(len(header))]
+    yield soak_text(document)
+    for line in table:
+        yield " ".join(cell.rjust(width) for cell, width in zip(line, widths)).rstrip()
+
+
+def soak_text(document: ResultDocument) -> str:
+    """How often and from when to when a soak ran; empty for any other test."""
+    soak = document.get("soak")
+    if soak is None:
+        return ""
+    span = f", from {soak['begin']} to {soak['end']}" if soak["begin"] and soak["end"] else ""
+    return f"bus bandwidth over {soak['cycles']} cycles{span}"
+
+
+def dips_text(document: ResultDocument, most: int = 5) -> str:
+    """The dips of a soak in words, those that come first; empty without any."""
+    soak = document.get("soak")
+    return listing(map(describe_dip, soak["dips"]), most) if soak and soak["dips"] else ""
 
 
 def _aligned_rows(rows: t.Sequence[t.Mapping[str, t.Any]], varying: t.Sequence[str]) -> t.Iterator[str]:
@@ -398,7 +443,13 @@ def _markdown_test(index: int, document: ResultDocument) -> t.Iterator[str]:
     notes = notes_beside_peak(document)
     if notes:
         yield "\n".join(f"- {line}" for line in notes)
-    if document["rows"]:
+    soak = document.get("soak")
+    if soak and soak["sizes"]:
+        yield f"Soak: {soak_text(document)}."
+        lines = [soak_cells(entry, varying) for entry in soak["sizes"]]
+        yield markdown_table(["size", *varying, *SOAK_COLUMNS], lines)
+        yield "The rows of each cycle are in `results.json`."
+    elif document["rows"]:
         header = ["size", *varying]
         for name in PLACEMENTS.values():
             header += [f"{name} time (us)", "algbw (GB/s)", "busbw (GB/s)", "#wrong"]

@@ -336,6 +336,36 @@ def test_times_of_ranks_are_asked_for_where_all_programs_have_them(features, cha
 
 
 @pytest.mark.parametrize(
+    ("features", "changes", "added"),
+    [
+        (["cycles", "timestamps"], {}, ["-N", "5", "-S", "1"]),
+        (["cycles"], {}, ["-N", "5"]),
+        ([], {"cycles": 1}, []),
+        ([], {"backend": "cpu"}, ["-N", "5", "-S", "1"]),
+        (["cycles", *FEATURES], {"rank_times": "iterations"}, ["-N", "5", "-I", "1", *JSON]),
+    ],
+)
+def test_cycles(features, changes, added):
+    settings = {**SETTINGS, "cycles": 5, **changes}
+    argv = plan_benchmark(with_features(features), PEERS, settings)["points"][0]["argv"]
+    assert argv[len(argv) - argv[::-1].index("-c") + 1 :] == added
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cycles": 0}, "1 or more"),
+        ({"cycles": 2}, "1: the programs on the workers have no -N"),
+        ({"cycles": 2, "extra_args": ["-N 3"]}, "1 with -N in nccl_benchmark_extra_args"),
+    ],
+)
+def test_cycles_that_there_cannot_be(changes, words):
+    with pytest.raises(OptionError, match="^nccl_benchmark_cycles: ") as caught:
+        plan_benchmark(with_features([]), PEERS, {**SETTINGS, **changes})
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("features", "changes", "words"),
     [
         (["json", "rank_times"], {}, "have no -z 3"),
