@@ -33,6 +33,7 @@ def nodes(count=2, gpus=8, memory=80 * G, gbps=3200.0):
         (nodes(gbps=25.0), {}, 2 * G, "over 300 s, half of the time limit, if hosts send half of 25 Gb/s"),
         (nodes(gbps=25.0), {"iterations": 2}, 8 * G, ""),
         (nodes(gbps=25.0), {"timeout": 100}, 256 * M, "over 50 s"),
+        (nodes(gbps=25.0), {"cycles": 10}, 256 * M, "over 300 s"),
         (nodes(gbps=25.0), {"collectives": ["all_reduce", "alltoall"]}, G, "half of 25 Gb/s"),
         # The most that a host can send is taken for what is not known.
         (nodes(gbps=25.0), {"collectives": ["hypercube"]}, G, "half of 25 Gb/s"),
