@@ -44,7 +44,7 @@ def test_the_rank_with_the_shortest_time_is_the_one_that_is_waited_for():
     assert find_stragglers(rows(16, {11}, part=1.3), ranks(16)) == []
 
 
-@pytest.mark.parametrize("count", [3, 4, 16, 1000])
+@pytest.mark.parametrize("count", [2, 3, 4, 16, 1000])
 def test_noise_is_no_straggler(count):
     for seed in range(20):
         assert find_stragglers(rows(count, noise=0.05, seed=seed), ranks(count)) == []
@@ -61,6 +61,8 @@ def test_what_is_late_at_a_few_sizes_is_not_named():
     found = rows(8, {2}, number=10)[:4] + rows(8, number=10)[:6]
     assert find_stragglers(found, ranks(8)) == []
     assert find_stragglers(rows(8, {2}, part=0.96), ranks(8)) == []
+    # In seven of twelve halves it may be chance.
+    assert find_stragglers(rows(2, {1})[:7] + rows(2)[:5], ranks(2)) == []
 
 
 def test_the_worst_comes_first_and_there_are_not_too_many():
