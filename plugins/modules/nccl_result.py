@@ -382,6 +382,7 @@ result:
       them. They name the network, whether GPUDirect RDMA is used, the ports of each host, the channels, and the hosts that differ.
     - C(stragglers) are the ranks that the others wait for, from the JSON of programs that ran with C(-I) and C(-J); V(null) without times of
       processes.
+    - C(soak) has the drift and the dips of a test that ran its sizes several times (C(-N)); V(null) of any other.
     - C(lost_rows) is the number of rows that could not be put together. C(json_output) is the file to which nccl-tests wrote its JSON.
   returned: when the output could be read
   type: dict

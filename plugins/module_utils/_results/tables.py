@@ -442,10 +442,10 @@ def _markdown_test(index: int, document: ResultDocument) -> t.Iterator[str]:
     yield f"{summary_text(document)}." + (f" {CPU_NOTE}" if _is_cpu(document) else "")
     notes = notes_beside_peak(document)
     if notes:
-        yield "\n".join(f"- {line}" for line in notes)
+        yield "\n".join(f"- {markdown_plain(line)}" for line in notes)
     soak = document.get("soak")
     if soak and soak["sizes"]:
-        yield f"Soak: {soak_text(document)}."
+        yield f"Soak: {markdown_plain(soak_text(document))}."
         lines = [soak_cells(entry, varying) for entry in soak["sizes"]]
         yield markdown_table(["size", *varying, *SOAK_COLUMNS], lines)
         yield "The rows of each cycle are in `results.json`."
