@@ -157,3 +157,16 @@ def test_names_from_machines_cannot_break_the_markdown():
 def test_only_documents_are_taken(documents):
     with pytest.raises(GpufabricError, match="a list of result documents is needed"):
         check_documents(documents)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("soak", {"cycles": "many"}), ("stragglers", [{"rank": 1}]), ("soak", [1]), ("stragglers", "x")]
+)
+def test_a_soak_or_stragglers_that_are_none_are_refused(name, value):
+    with pytest.raises(GpufabricError, match=name):
+        check_documents([{**NCCL[0], name: value}])
+    # Documents of earlier releases have neither.
+    earlier = {key: item for key, item in NCCL[0].items() if key not in ("soak", "stragglers")}
+    (checked,) = check_documents([earlier])
+    assert checked["soak"] is None and checked["stragglers"] is None
+    assert results_table([earlier]) == NCCL_TABLE
