@@ -284,9 +284,9 @@ def _with_defaults(settings: Entry, nodes: Results) -> dict[str, t.Any]:
     defaults = _DEFAULTS[on_gpus]
     given = {name: value for name, value in settings.items() if value not in (None, "")}
     chosen = {**settings, **defaults, **given, "sizes_note": ""}
-    if on_gpus and nodes and "min_bytes" not in given:
-        most = str(given.get("max_bytes") or defaults["min_bytes"])
-        chosen["min_bytes"], chosen["sizes_note"] = _renamed(single_size, nodes, _benchmark_settings(chosen), most)
+    if on_gpus and nodes and not {"min_bytes", "max_bytes"} & set(given):
+        usual = defaults["min_bytes"]
+        chosen["min_bytes"], chosen["sizes_note"] = _renamed(single_size, nodes, _benchmark_settings(chosen), usual)
     return {**chosen, "max_bytes": settings["max_bytes"] or chosen["min_bytes"]}
 
 

@@ -76,8 +76,8 @@ _NOT_BY_CPU = ("hypercube", "alltoallv")
 
 #: The option of a program that a variable of the role sets, in all its forms.
 _OWN_OPTION = re.compile(r"-(?P<short>[gt])|--(?P<long>ng|nt)")
-#: Options of a program that decide about its JSON and the times of iterations; a graph has no such times.
 _OWN_CYCLES = re.compile(r"-[NS]|--(?:run_cycles|report_timestamps)\b")
+#: Options of a program that decide about its JSON and the times of iterations; a graph has no such times.
 _OWN_TIMES = re.compile(r"-[IJGz]|--(?:per_iter_timing|output_file|cudagraph|blocking)\b")
 _OWN_VARIABLES = {"g": "gpus_per_rank", "ng": "gpus_per_rank", "t": "threads_per_rank", "nt": "threads_per_rank"}
 

@@ -49,7 +49,8 @@ def default_size(
         reason = f"a GPU has {format_size(int(memory))}, and a test needs {3 if settings['check'] else 2} buffers"
     limit = int(settings["timeout"]) * _OF_LIMIT
     # The sizes below the largest take a part of its time.
-    factor = 1.0 if is_single else (step := int(settings["step_factor"])) / (step - 1)
+    step = int(settings["step_factor"])
+    factor = 1.0 if is_single else step / (step - 1)
     if factor * seconds(nodes, settings, size) > limit:
         size = _halved(size, lambda one: factor * seconds(nodes, settings, one) <= limit)
         reason = f"more would take over {limit:g} s, half of the time limit, if {rate_words(nodes)}"

@@ -16,6 +16,8 @@ import os
 import struct
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import open_file
+
 #: Names of features, and the constants of a program that has them: long options, keys of JSON, messages (src/common.cu, src/util.cu).
 FEATURES: dict[str, tuple[bytes, ...]] = {
     # -J.
@@ -42,7 +44,7 @@ def common_features(paths: t.Iterable[str]) -> list[str]:
     for path in paths:
         constants = b""
         # What cannot be read has none.
-        with contextlib.suppress(OSError, ValueError, struct.error):
+        with contextlib.suppress(OSError, ArithmeticError, ValueError, struct.error):
             constants = read_constants(path)
         left = {name for name in left if all(word in constants for word in FEATURES[name])}
         if not left:
@@ -51,8 +53,8 @@ def common_features(paths: t.Iterable[str]) -> list[str]:
 
 
 def read_constants(path: str) -> bytes:
-    """The section .rodata of an ELF file of 64 bits. Raises OSError, ValueError and struct.error."""
-    with open(path, "rb") as file:
+    """The section .rodata of an ELF file of 64 bits. Raises OSError, OverflowError, ValueError and struct.error."""
+    with open_file(path) as file:
         header = _HEADER.unpack(file.read(_HEADER.size))
         offset, size, count, names = header[6], header[11], header[12], header[13]
         if not header[0].startswith(_MAGIC) or size != _SECTION.size or not names < count <= _MOST_SECTIONS:

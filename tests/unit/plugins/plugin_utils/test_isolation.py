@@ -389,3 +389,6 @@ def test_the_size_is_smaller_if_memory_or_time_are(gbps, memory, size, words):
     assert search["said"].endswith(words)
     told = search["document"]["settings"]
     assert (told["min_bytes"], told["max_bytes"]) == (size, size) and "sizes_note" not in told
+    # A size that is given is not changed.
+    search = begun_on_gpus({"collective": None, "min_bytes": None, "max_bytes": "4G"}, gbps, memory)
+    assert search["said"].endswith("all_gather of 1G to 4G.")

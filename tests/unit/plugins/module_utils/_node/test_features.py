@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import struct
 import sys
@@ -41,6 +42,7 @@ def program(constants, name=b".rodata", size=None):
         (program(ALL, size=1 << 40), []),
         (program(ALL)[:-70], []),
         (program(ALL)[:40], []),
+        (program(ALL)[:40] + b"\xff" * 8 + program(ALL)[48:], []),
         (b"#!/bin/sh\n" + ALL, []),
         (b"", []),
     ],
@@ -57,5 +59,8 @@ def test_features_are_those_of_all_programs(tmp_path):
     assert common_features([str(tmp_path / "a"), str(tmp_path / "b")]) == ["cycles", "timestamps"]
     assert common_features([str(tmp_path / "a"), str(tmp_path / "none")]) == []
     assert common_features([str(tmp_path / "a"), str(tmp_path)]) == []
+    # Nobody writes to it.
+    os.mkfifo(tmp_path / "fifo")
+    assert common_features([str(tmp_path / "fifo")]) == []
     # Any program of this machine is read, and is none of nccl-tests.
     assert common_features([str(pathlib.Path(sys.executable).resolve())]) == []
