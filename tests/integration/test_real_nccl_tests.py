@@ -127,6 +127,18 @@ def test_one_rank_for_each_gpu(machines, tmp_path):
     assert [row["size"] for row in documents[0]["rows"]] == [8, 512, 32768]
 
 
+def test_sizes_that_nobody_gave(machines, tmp_path):
+    """A GPU of the stand-in has 8 GiB; the network may allow less. The play says so, and nothing is run."""
+    played = machines.play("bare_metal", tmp_path, "--check", gpufabric_run_id="sizes")
+    assert played.returncode == 0, played.output
+    told = " ".join(played.output.split())
+    assert re.search(
+        r"Sizes 8 to (2G|1G|[1-9]+M) \(the default with GPUs; (a GPU has 8 GiB|more would take over 300 s)", told
+    )
+    given = machines.play("bare_metal", tmp_path, "--check", gpufabric_run_id="sizes", nccl_benchmark_max_bytes="64K")
+    assert given.returncode == 0 and "Sizes 8 to 64K." in given.output
+
+
 def test_the_rank_that_comes_late_is_named(machines, tmp_path):
     """It has the shortest time, since it finds the others waiting."""
     run_id = "late"
