@@ -308,7 +308,7 @@ class _Runner:
         for line in logged.complaints if logged else ():
             watch.complain(line)
         results, unread = watch.finish(self._facts(list(watch.marks.found.values())) if passed else None)
-        results = self._with_log(job, self._with_json(results), logged)
+        results = self._with_log(job, self._with_json(job, results), logged)
         problems = self._problems(job, overdue, process.returncode, watch, results, output, sizes)
         problems += [problem for problem in (found.problem() for found in reaped) if problem is not None]
         if overdue:
@@ -330,16 +330,23 @@ class _Runner:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
-    def _with_json(self, results: list[ResultDocument]) -> list[ResultDocument]:
-        """The results with what the program wrote as JSON, if it did so to the file that is meant for it here."""
-        path = self._json()
+    def _with_json(self, job: Job, results: list[ResultDocument]) -> list[ResultDocument]:
+        """The results with what the program wrote as JSON, to the file that is meant for it here, or to one that its user named."""
+        own = self._json()
         try:
-            return [
-                with_json(document, path) if document["json_output"] == path and document["complete"] else document
-                for document in results
-            ]
+            return [self._told_twice(job, document, own) for document in results]
         finally:
             self._remove_json()
+
+    @staticmethod
+    def _told_twice(job: Job, document: ResultDocument, own: str) -> ResultDocument:
+        path = document["json_output"]
+        if path is None or not document["complete"]:
+            return document
+        if path == own:
+            return {**with_json(document, path), "json_output": None}
+        # It stays. On another host, where rank 0 may be, there is none here.
+        return with_json(document, path) if path in job.command and os.path.isfile(path) else document
 
     def _logged(self, job: Job) -> Logged | None:
         """What NCCL logged of a launch; None if it writes no log."""

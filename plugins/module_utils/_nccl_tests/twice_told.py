@@ -41,11 +41,11 @@ def with_json(document: ResultDocument, path: str) -> ResultDocument:
             raise GpufabricError("its end is missing")
     except (GpufabricError, OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         unread = RESULT_CATALOGUE.problem("json-unread", evidence=str(error)[:300])
-        return add_problems({**document, "json_output": None}, [unread])
+        return add_problems(document, [unread])
     told = documents[0]
     found = list(itertools.islice(differences(document, told), 9))
     problems = [RESULT_CATALOGUE.problem("json-differs", evidence=listing(found)[:500])] if found else []
-    return add_problems({**document, "json_output": None, "stragglers": told["stragglers"]}, problems)
+    return add_problems({**document, "stragglers": told["stragglers"]}, problems)
 
 
 def differences(table: ResultDocument, told: ResultDocument) -> t.Iterator[str]:

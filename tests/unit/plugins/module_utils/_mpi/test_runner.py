@@ -370,6 +370,24 @@ def test_json_that_a_program_writes_is_read_and_removed(run, written, told, stra
     assert not list(pathlib.Path(run.run_dir.mpi).glob("program.json*"))
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_json_that_a_user_asked_for_is_read_and_stays(run, tmp_path, is_named):
+    """Only a file that the command names: a program may print any path."""
+    path = tmp_path / "mine.json"
+    path.write_text(pathlib.Path(f"{REAL}.json").read_text(encoding="utf-8"), encoding="utf-8")
+    table = pathlib.Path(f"{REAL}.txt").read_text(encoding="utf-8").replace(" out.json", f" {path}")
+    wanted = plan(run, f"print({table!r})")
+    (job,) = wanted.jobs
+    if is_named:
+        wanted = dataclasses.replace(wanted, jobs=(dataclasses.replace(job, command=(*job.command, "-J", str(path))),))
+    begin(run, wanted)
+    Follower(run).until_over()
+    (point,) = run.result()["points"]
+    (document,) = point["results"]
+    assert document["json_output"] == str(path) and path.exists() and document["problems"] == []
+    assert document["stragglers"] == ([] if is_named else None)
+
+
 def test_a_pass_over_the_logs_that_fails_costs_no_result(run, tmp_path, monkeypatch):
     def fail(*_arguments):
         raise ValueError("no number")
