@@ -42,7 +42,7 @@ help: ## list the targets and variables
 	@echo "  CASES=100000             fuzz: how many damaged outputs"
 	@echo "  GPUFABRIC_FUZZ_SEED=7    fuzz: the seed of the damage, 1 by default; a failure prints its own"
 	@echo "  MEGABYTES=2000           bench-parser: size of the log"
-	@echo "  TRIALS=20                bench-isolation: how many clusters of each kind"
+	@echo "  TRIALS=20                bench-defaults, bench-isolation: how many clusters of each kind"
 	@echo "  GPUFABRIC_NCCL_TESTS=DIR gpu: nccl-tests in DIR/build and its libraries in DIR/lib, in place of what it builds"
 	@echo "  GPUFABRIC_CORPUS=DIR     units: also read real outputs, those of benchmarks in DIR/nccl and of failures in DIR/fail"
 
@@ -247,6 +247,11 @@ bench-payloads: install ## what each module sends to a node, and how long its im
 .PHONY: gpu
 gpu: install $(TREE) ## on a machine with GPUs: record what nccl-tests, NCCL and nvidia-smi print, and how it is read, in build/gpu
 	cd build/collections && PYTHONPATH=. python ansible_collections/gpufabric/nccl/tests/gpu/record.py $(CURDIR)/build/gpu
+
+.PHONY: bench-defaults
+bench-defaults: TRIALS := 20
+bench-defaults: install $(TREE) ## which faults the defaults of benchmark and isolate see, by simulation over published bandwidths
+	cd build/collections && PYTHONPATH=. python ansible_collections/gpufabric/nccl/tests/benchmark/defaults.py $(TRIALS)
 
 .PHONY: bench-isolation
 bench-isolation: TRIALS := 20

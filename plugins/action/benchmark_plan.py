@@ -11,6 +11,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     check_nodes,
     plan_benchmark,
     runs_beside,
+    with_sizes,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import points_table, with_sweep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
@@ -33,7 +34,8 @@ class ActionModule(PlanAction):
     def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """The plan. Raises GpufabricError."""
         nodes, peers = arguments["nodes"], arguments["peers"]
-        settings = with_sweep(without_prefix(variables, "nccl_benchmark_"), self._node_env(nodes, variables))
+        sized = with_sizes(nodes, without_prefix(variables, "nccl_benchmark_"))
+        settings = with_sweep(sized, self._node_env(nodes, variables))
         check_free(arguments["refusals"])
         beside = runs_beside(arguments["refusals"])
         if peers is None:

@@ -33,3 +33,11 @@ def format_size(size: int) -> str:
         value, unit = value / 1024, unit + 1
     number = f"{value:.2f}".rstrip("0").rstrip(".")
     return f"{number} {_UNITS[unit]}"
+
+
+def size_word(size: int) -> str:
+    """``8G`` of 8589934592: what parse_size reads as the same."""
+    for unit in ("G", "M", "K"):
+        if size and size % _FACTORS[unit] == 0:
+            return f"{size // _FACTORS[unit]}{unit}"
+    return str(size)

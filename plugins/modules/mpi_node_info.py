@@ -107,6 +107,11 @@ node:
           type: list
           elements: str
           sample: [NVIDIA H100 80GB HBM3]
+        memory_bytes:
+          description: Memory of the GPU that has least, in bytes; V(null) if it is unknown.
+          type: int
+          sample: 85520809984
+          version_added: 0.2.0
         nvlink_gbytes:
           description:
             - What the NVLinks of a GPU carry in one direction, in GB/s, by the active links of most GPUs that C(nvidia-smi nvlink -s) lists.
@@ -120,6 +125,15 @@ node:
           elements: str
           sample: [0000:1b:00.0 10de:2330]
           version_added: 0.2.0
+    line_rate:
+      description:
+        - How fast the node can send, over all its active RDMA ports; without any over the interfaces of O(data_interface), else
+          O(control_interface), else over its fastest one. V(null) if the kernel does not tell.
+      type: dict
+      version_added: 0.2.0
+      contains:
+        gbps: {description: Gb/s., type: float, sample: 3200.0}
+        source: {description: "The ports or interfaces, in words.", type: str, sample: 8 RDMA ports}
     mpi:
       description: The MPI of the mpirun; V(null) if there is no mpirun.
       type: dict
@@ -138,6 +152,14 @@ node:
       contains:
         directory: {description: Directory of the programs., type: str, sample: /opt/nccl-tests/build}
         programs: {description: Their names., type: list, elements: str, sample: [all_gather_perf, all_reduce_perf]}
+        features:
+          description:
+            - What all of the programs can do beyond the oldest version, by the constants in their files; V(json) (C(-J)), V(rank_times)
+              (C(-I), with the times of each process in the JSON), V(barriers) (C(-z 3)), V(cycles) (C(-N)), V(timestamps) (C(-S)).
+          type: list
+          elements: str
+          sample: [json, rank_times, barriers, cycles, timestamps]
+          version_added: 0.2.0
     python:
       description: The Python that ran the module.
       type: dict

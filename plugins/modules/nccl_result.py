@@ -193,6 +193,12 @@ options:
           rails:
             description: Number of NICs of a host. The default is the number that was found, else V(1).
             type: float
+          gpus:
+            description:
+              - Number of GPUs of a host. A test with fewer of them has as much less of its NICs.
+              - By default all tests are taken to use all NICs.
+            type: int
+            version_added: 0.2.0
           nvlink_gbytes:
             description: Bandwidth of a GPU's NVLink, in GB/s and one direction, such as V(450) for an H100.
             type: float
@@ -385,6 +391,9 @@ result:
       them. They name the network, whether GPUDirect RDMA is used, the ports of each host, the channels, and the hosts that differ.
     - C(hardware) is what the role P(gpufabric.nccl.nccl_benchmark#role) found on the workers, with what O(thresholds) typed in; V(null) if
       nothing is known.
+    - C(stragglers) are the ranks that the others wait for, from the JSON of programs that ran with C(-I) and C(-J); V(null) without times of
+      processes.
+    - C(soak) has the drift and the dips of a test that ran its sizes several times (C(-N)); V(null) of any other.
     - C(lost_rows) is the number of rows that could not be put together. C(json_output) is the file to which nccl-tests wrote its JSON.
   returned: when the output could be read
   type: dict
@@ -580,6 +589,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
                 "options": {
                     "nic_gbps": {"type": "float"},
                     "rails": {"type": "float"},
+                    "gpus": {"type": "int"},
                     "nvlink_gbytes": {"type": "float"},
                     "nvlink_hosts": {"type": "int"},
                     "in_network_reduction": {"type": "bool"},

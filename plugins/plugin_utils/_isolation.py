@@ -31,6 +31,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     complete_results,
     plan_benchmark,
     runs_beside,
+    single_size,
     uses_gpus,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.causes_ssh import ENTRIES as SSH_ENTRIES
@@ -39,11 +40,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OPTION_REFUSED, GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import add_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import counted
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import PAIR_NOTE, counted, flatters_pairs
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 
 Entry = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Entry]
+_Found = t.TypeVar("_Found")
 
 #: What is measured unless the role's variables say. On GPUs it has to show that one of eight NICs is lost: all_reduce over two hosts hides
 #: a third of the network, by trees or NVLink's switches, and below 1 GiB latency hides as much (docs/isolation.md has the figures).
@@ -107,9 +109,15 @@ def search(results: Entry, settings: Entry, before: str) -> dict[str, t.Any]:
     after = f" Taken up after round {state['round']}, where an earlier search was cut off." if resumed else ""
     said = (
         f"Backend {launch['backend']}: {launch['reason']}.{after} To run now: {_sizes(plan_round(state)) or 'nothing'},"
-        f" {settings['collective']} of {_size_text(settings)}."
+        f" {settings['collective']} of {_size_text(settings)}.{_pair_note(told, state)}"
     )
     return {**begun, "resumed": resumed, "said": said}
+
+
+def _pair_note(told: Entry, state: Entry) -> str:
+    """What the numbers of two nodes do not show, if there are any."""
+    hides = told["backend"] == "nccl" and state["mode"] != "nodes" and flatters_pairs(told["collective"], told["env"])
+    return f" {PAIR_NOTE}" if hides else ""
 
 
 def _search(launch: Entry, state: Entry, settings: Entry, sample: Entry | None) -> dict[str, t.Any]:
@@ -209,6 +217,9 @@ def _table(document: Entry) -> str:
         parts.append(
             "\n".join(f"Slow, though no part of them is: {', '.join(group)}" for group in document["together"])
         )
+    note = _pair_note(document["settings"], document["state"])
+    if note and document["pairs"]:
+        parts.append(note.strip())
     if not document["complete"]:
         parts.append("The search is not over; the same command goes on with it.")
     elif counts["good"] < len(nodes):
@@ -272,10 +283,14 @@ def _nodes(infos: Results) -> dict[str, Entry]:
 
 
 def _with_defaults(settings: Entry, nodes: Results) -> dict[str, t.Any]:
-    """The role's variables, and what those are that are not set."""
-    defaults = _DEFAULTS[uses_gpus(settings["backend"], nodes)]
+    """The role's variables, and what those are that are not set; ``sizes_note`` says in words why the size is smaller than usual."""
+    on_gpus = uses_gpus(settings["backend"], nodes)
+    defaults = _DEFAULTS[on_gpus]
     given = {name: value for name, value in settings.items() if value not in (None, "")}
-    chosen = {**settings, **defaults, **given}
+    chosen = {**settings, **defaults, **given, "sizes_note": ""}
+    if on_gpus and nodes and not {"min_bytes", "max_bytes"} & set(given):
+        usual = defaults["min_bytes"]
+        chosen["min_bytes"], chosen["sizes_note"] = _renamed(single_size, nodes, _benchmark_settings(chosen), usual)
     return {**chosen, "max_bytes": settings["max_bytes"] or chosen["min_bytes"]}
 
 
@@ -309,10 +324,11 @@ def _benchmark_settings(settings: Entry) -> dict[str, t.Any]:
 
 def _size_text(settings: Entry) -> str:
     low, high = str(settings["min_bytes"]), str(settings["max_bytes"])
-    return low if low == high else f"{low} to {high}"
+    note = f" ({settings['sizes_note']})" if settings["sizes_note"] else ""
+    return (low if low == high else f"{low} to {high}") + note
 
 
-def _renamed(function: t.Callable[..., dict[str, t.Any]], nodes: Results, *rest: t.Any) -> dict[str, t.Any]:
+def _renamed(function: t.Callable[..., _Found], nodes: Results, *rest: t.Any) -> _Found:
     """What a function of the benchmark returns for the nodes; what it says of a setting is of this role's variable."""
     try:
         return function(nodes, *rest)
@@ -372,7 +388,7 @@ def _launch(ready: dict[str, Entry], peers: t.Sequence[Entry], settings: Entry) 
 
 def _told(settings: Entry, backend: str | None) -> dict[str, t.Any]:
     """The settings that decide what is measured, as JSON holds them. Time-outs do not."""
-    chosen = {name: value for name, value in settings.items() if not name.endswith("timeout")}
+    chosen = {name: value for name, value in settings.items() if not name.endswith(("timeout", "_note"))}
     env = shown_environment(settings["env"] or {})
     return json.loads(json.dumps({**chosen, "env": env, "backend": backend}, sort_keys=True, default=str))
 

@@ -123,10 +123,76 @@ def test_one_rank_for_each_gpu(machines, tmp_path):
         assert devices == [
             (host, device, f"0000:1{device}:00", "Stand-in of a GPU") for host in ("g1", "g2") for device in range(GPUS)
         ]
+        # The programs told the times of each process, in a file that was read and removed.
+        assert document["stragglers"] is not None and document["json_output"] is None
+        assert {"-I", "-J"} <= set(document["points"]["argv"])
+        assert all("i_p99" in row["in_place"]["extra"] for row in document["rows"])
         # alltoall overwrites in place what it would be checked against.
         checked = {"all_reduce": 0, "alltoall": None}[document["collective"]]
         assert {(row["out_of_place"]["wrong"], row["in_place"]["wrong"]) for row in document["rows"]} == {(0, checked)}
     assert [row["size"] for row in documents[0]["rows"]] == [8, 512, 32768]
+
+
+def test_sizes_that_nobody_gave(machines, tmp_path):
+    """A GPU of the stand-in has 8 GiB; the network may allow less. The play says so, and nothing is run."""
+    played = machines.play("bare_metal", tmp_path, "--check", gpufabric_run_id="sizes")
+    assert played.returncode == 0, played.output
+    told = " ".join(played.output.split())
+    assert re.search(
+        r"Sizes 8 to (2G|1G|[1-9]+M) \(the default with GPUs; (a GPU has 8 GiB|more would take over 300 s)", told
+    )
+    given = machines.play("bare_metal", tmp_path, "--check", gpufabric_run_id="sizes", nccl_benchmark_max_bytes="64K")
+    assert given.returncode == 0 and "Sizes 8 to 64K." in given.output
+
+
+def test_the_rank_that_comes_late_is_named(machines, tmp_path):
+    """It has the shortest time, since it finds the others waiting."""
+    run_id = "late"
+    with machines.having("g2", FAULT="late"):
+        played = machines.benchmark(
+            tmp_path,
+            gpufabric_run_id=run_id,
+            nccl_benchmark_rank_times="barriers",
+            nccl_benchmark_ranks_per_node=1,
+            report_formats=["json", "junit"],
+        )
+    assert played.returncode == 0, played.output
+    (document,) = results_of(tmp_path)
+    (late,) = document["stragglers"]
+    assert (late["rank"], late["host"], late["device"]) == (1, "g2", 0) and late["share"] > 0.5
+    told = "stragglers: the others wait for rank 1 on g2, GPU 0"
+    assert told in played.output and told in (tmp_path / "junit.xml").read_text()
+    assert document["problems"] == [] and document["json_output"] is None
+    # It has the ranks' environment.
+    machines.nodes.shell(
+        "g1", f"test -e /run/gpufabric/{run_id}/mpi/run.json -a ! -e /run/gpufabric/{run_id}/mpi/program.json"
+    )
+
+
+def test_a_soak(machines, tmp_path):
+    """The program runs its sizes seven times, and each row has its time."""
+    played = machines.benchmark(
+        tmp_path,
+        nccl_benchmark_cycles=7,
+        nccl_benchmark_min_bytes="1M",
+        nccl_benchmark_max_bytes="1M",
+        nccl_benchmark_ranks_per_node=1,
+        report_formats=["json", "html", "junit", "openmetrics"],
+    )
+    assert played.returncode == 0, played.output
+    (document,) = results_of(tmp_path)
+    soak = document["soak"]
+    assert soak["cycles"] == 7 and soak["begin"] <= soak["end"] and soak["begin"].count("-") == 2
+    (entry,) = soak["sizes"]
+    assert entry["cycles"] == 7 == len(document["rows"]) and 0 < entry["min"] <= entry["median"] <= entry["max"]
+    assert entry["drift_percent"] is not None and document["verdict"] == "pass"
+    assert {problem["id"] for problem in document["problems"]} <= {"soak-dip", "soak-drift"}
+    assert document["stragglers"] is not None
+    assert (
+        "all_reduce: cycle 6 done, peak " in played.output and "bus bandwidth over 7 cycles, from 20" in played.output
+    )
+    assert "over its cycles" in (tmp_path / "report.html").read_text()
+    assert "gpufabric_nccl_soak_drift_ratio" in (tmp_path / "results.prom").read_text()
 
 
 def test_what_nccl_talked_over(machines, tmp_path):

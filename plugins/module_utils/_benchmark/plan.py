@@ -19,6 +19,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     ADDRESS_WITH_PREFIX,
     BOOLEAN,
+    BYTES,
     FINITE,
     HOST_NAME,
     INTERFACE,
@@ -35,6 +36,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.hardware
     common_hardware,
     hardware_of,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sizes import SMALLEST, default_size
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import combine_with_checks, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import (
     Problem,
@@ -49,6 +51,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
     exact_names,
     unusable,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import PROGRAM_JSON
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.checking import check_document
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     RESULT_SCHEMA,
@@ -59,7 +62,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity impo
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import NodeInfo
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, shown_environment
-from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size, size_word
 
 #: Of nccl-tests, and alltoallv of rccl-tests.
 COLLECTIVES = (
@@ -80,6 +83,9 @@ _NOT_BY_CPU = ("hypercube", "alltoallv")
 
 #: The option of a program that a variable of the role sets, in all its forms.
 _OWN_OPTION = re.compile(r"-(?P<short>[gt])|--(?P<long>ng|nt)")
+_OWN_CYCLES = re.compile(r"-[NS]|--(?:run_cycles|report_timestamps)\b")
+#: Options of a program that decide about its JSON and the times of iterations; a graph has no such times.
+_OWN_TIMES = re.compile(r"-[IJGz]|--(?:per_iter_timing|output_file|cudagraph|blocking)\b")
 _OWN_VARIABLES = {"g": "gpus_per_rank", "ng": "gpus_per_rank", "t": "threads_per_rank", "nt": "threads_per_rank"}
 
 #: The options of a program that keep it from ever coming to an end if their value is 0: times any factor, a size of 0 stays 0, and 0
@@ -96,11 +102,22 @@ _NODE = {
     "hostname": HOST_NAME,
     "interfaces": [{"name": INTERFACE, "addresses": [ADDRESS_WITH_PREFIX]}],
     "data": Maybe({"interface": INTERFACE}),
-    "gpus": {"count": NUMBER, "names": [PLAIN], "nvlink_gbytes": Optional(Maybe(RATE)), "unusable": [PLAIN]},
+    "gpus": {
+        "count": NUMBER,
+        "names": [PLAIN],
+        "memory_bytes": Optional(Maybe(BYTES)),
+        "nvlink_gbytes": Optional(Maybe(RATE)),
+        "unusable": [PLAIN],
+    },
+    "line_rate": Optional(Maybe({"gbps": FINITE, "source": PLAIN})),
     "rdma_ports": Optional([{"name": PLAIN, "active": BOOLEAN, "gbps": Maybe(RATE)}]),
     "mpi": Maybe({"mpirun": PATH, "prefix": PATH, "implementation": PLAIN, "version": PLAIN}),
     "benchmarks": Maybe(
-        {"directory": PATH, "programs": [text(r"[A-Za-z0-9_.+-]{1,255}", "a name of letters, digits and _.+-")]}
+        {
+            "directory": PATH,
+            "programs": [text(r"[A-Za-z0-9_.+-]{1,255}", "a name of letters, digits and _.+-")],
+            "features": Optional([text(r"[a-z_]{1,40}", "a name of letters and underscores")]),
+        }
     ),
     "python": {"executable": PATH, "mpi4py": Maybe(_VERSION), "numpy": Maybe(_VERSION)},
 }
@@ -129,6 +146,7 @@ _LEAST = {
     "step_factor": 2,
     "iterations": 1,
     "warmup_iterations": 0,
+    "cycles": 1,
     "ranks_per_node": 1,
     "gpus_per_rank": 1,
     "threads_per_rank": 1,
@@ -205,7 +223,53 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
         "-o": settings.get("operation"),
     }
     words = [str(item) for pair in options.items() if pair[1] is not None for item in pair]
-    return [*words, *_further_arguments(settings)]
+    return [*words, *settings.get("own_arguments", ()), *_further_arguments(settings)]
+
+
+def _cycle_arguments(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.Any], backend: str) -> list[str]:
+    """What makes the programs run their sizes again and again, each row with its time. Raises OptionError if they cannot."""
+    cycles = int(settings.get("cycles") or 1)
+    if cycles == 1:
+        return []
+    given = [word for word in _further_arguments(settings) if _OWN_CYCLES.match(word)]
+    if given:
+        allowed = f"1 with {given[0]} in nccl_benchmark_extra_args"
+        raise OptionError("nccl_benchmark_cycles", settings["cycles"], allowed)
+    features = _common_features(nodes) if backend == "nccl" else {"cycles", "timestamps"}
+    if "cycles" not in features:
+        raise OptionError("nccl_benchmark_cycles", settings["cycles"], "1: the programs on the workers have no -N")
+    return ["-N", str(cycles), *(["-S", "1"] if "timestamps" in features else [])]
+
+
+def _own_arguments(
+    nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.Any], backend: str, json_path: str | None
+) -> list[str]:
+    """What the programs get so that they tell the times of single ranks, if they can. ``json_path``: on the host of rank 0.
+
+    Raises OptionError if they cannot do what is asked for.
+    """
+    wanted = settings.get("rank_times") or "none"
+    if wanted == "none":
+        return []
+    features = _common_features(nodes) if backend == "nccl" else set()
+    if wanted == "barriers" and not {"json", "rank_times", "barriers"} <= features:
+        allowed = "none or iterations: the programs on the workers have no -z 3 with times of each process, as nccl-tests 2.19.6 has"
+        raise OptionError("nccl_benchmark_rank_times", wanted, allowed)
+    given = [word for word in _further_arguments(settings) if _OWN_TIMES.match(word)]
+    if given and wanted == "barriers":
+        raise OptionError(
+            "nccl_benchmark_rank_times", wanted, f"none or iterations with {given[0]} in nccl_benchmark_extra_args"
+        )
+    if given or json_path is None or not {"json", "rank_times"} <= features:
+        return []
+    return ["-I", "1", "-J", json_path, *(["-z", "3"] if wanted == "barriers" else [])]
+
+
+def _common_features(nodes: t.Mapping[str, NodeInfo]) -> set[str]:
+    """What the programs of all nodes can do."""
+    found = [node["benchmarks"] for node in nodes.values()]
+    every = [set(benchmarks.get("features") or ()) if benchmarks else set() for benchmarks in found]
+    return set.intersection(*every) if every else set()
 
 
 def _further_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
@@ -263,6 +327,33 @@ def uses_gpus(wanted: str, nodes: t.Mapping[str, t.Any]) -> bool:
     return wanted == "nccl" or (
         wanted == "auto" and any(node["gpus"]["count"] for node in _checked_nodes(nodes).values())
     )
+
+
+def with_sizes(nodes: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The settings with a ``max_bytes`` if they have none, and with ``sizes_note``: in words, that it is the default, and why no larger.
+
+    Arguments and errors as check_nodes.
+    """
+    if settings.get("max_bytes") not in (None, ""):
+        return {**settings, "sizes_note": ""}
+    check_limits(settings)
+    smallest = parse_size("nccl_benchmark_min_bytes", settings["min_bytes"])
+    if not nodes or not uses_gpus(settings["backend"], nodes):
+        return {**settings, "max_bytes": size_word(max(SMALLEST, smallest)), "sizes_note": "the default"}
+    size, reason = default_size(_checked_nodes(nodes), settings)
+    return {
+        **settings,
+        "max_bytes": size_word(size),
+        "sizes_note": f"the default with GPUs; {reason}" if reason else "the default with GPUs",
+    }
+
+
+def single_size(nodes: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any], most: str) -> tuple[str, str]:
+    """The size for tests of one size on GPUs, at most ``most``, and in words why it is no larger. Arguments and errors as check_nodes."""
+    check_limits(settings)
+    largest = parse_size("nccl_benchmark_max_bytes", most)
+    size, reason = default_size(_checked_nodes(nodes), settings, largest, is_single=True)
+    return (size_word(size) if reason else most), reason
 
 
 def check_gpus(nodes: t.Mapping[str, NodeInfo]) -> None:
@@ -451,7 +542,9 @@ def plan_benchmark(
     sweep = settings.get("sweep_points", ())
     # Also where a point leaves it out: what the launcher has of it is not to be handed on.
     unset = {name: None for point in sweep for name in point["env"]}
-    base = {**settings, "env": {**unset, **settings["env"]}}
+    json_path = posixpath.join(run_dir, "mpi", PROGRAM_JSON) if order[0]["name"] == launcher else None
+    own = [*_cycle_arguments(nodes, settings, backend), *_own_arguments(nodes, settings, backend, json_path)]
+    base = {**settings, "own_arguments": own, "env": {**unset, **settings["env"]}}
     commands = {
         name: [plan["programs"][name]]
         if backend == "nccl"
@@ -595,6 +688,8 @@ def _empty_document() -> ResultDocument:
         "transport": None,
         "software": None,
         "hardware": None,
+        "stragglers": None,
+        "soak": None,
         "problems": [],
         "verdict": "incomplete",
     }

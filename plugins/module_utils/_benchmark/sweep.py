@@ -23,7 +23,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import COLLECTIVES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size, size_word
 
 #: Those that reduce, and so have an operation; the programs of the others take none.
 REDUCING = ("all_reduce", "reduce_scatter", "reduce")
@@ -73,7 +73,7 @@ class _Setting(t.NamedTuple):
         """The same for the same setting in any sweep: a variable that is not set is no part of it."""
         text = json.dumps(self._asdict(), sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        return f"{self.collective}-{_short(self.min_bytes)}-{_short(self.max_bytes)}-{digest}"
+        return f"{self.collective}-{size_word(self.min_bytes)}-{size_word(self.max_bytes)}-{digest}"
 
     def level(self, factor: str) -> t.Any:
         """The value of a setting by its name, or of a variable; None where that is not set."""
@@ -356,7 +356,7 @@ def _point(setting: _Setting, repeat: int, repeats: int, varying: t.Collection[s
     words = [setting.collective]
     words += [str(setting.level(name)) for name in ("datatype", "operation") if name in varying and setting.level(name)]
     if {"min_bytes", "max_bytes", "step_factor"} & set(varying):
-        words.append(f"{_short(setting.min_bytes)}-{_short(setting.max_bytes)}")
+        words.append(f"{size_word(setting.min_bytes)}-{size_word(setting.max_bytes)}")
     if "ranks_per_node" in varying:
         words.append(f"{setting.ranks_per_node or 'all'} ranks per node")
     words += [f"{name}={value}" for name, value in setting.env]
@@ -378,13 +378,6 @@ def _point(setting: _Setting, repeat: int, repeats: int, varying: t.Collection[s
 
 def _id(setting: _Setting, repeat: int) -> str:
     return f"{setting.name}-{repeat}"
-
-
-def _short(size: int) -> str:
-    for unit, factor in (("G", 2**30), ("M", 2**20), ("K", 2**10)):
-        if size and size % factor == 0:
-            return f"{size // factor}{unit}"
-    return str(size)
 
 
 def _listed(option: str, value: t.Any, least: int = 1) -> list[t.Any]:

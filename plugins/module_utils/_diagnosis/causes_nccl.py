@@ -743,6 +743,37 @@ ENTRIES = (
         found_by=_PARSER,
     ),
     entry(
+        "soak-dip",
+        "The bandwidth dipped [{count} times|several times] while the test ran again and again[, by up to {percent} %].",
+        "Look what happened on the hosts and in the network at these moments: other jobs, throttling (nvidia-smi -q -d PERFORMANCE), a port"
+        " that flapped (dmesg).",
+        severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
+        "soak-drift",
+        "The bandwidth went down [by {percent} % ]while the test ran again and again.",
+        "Compare temperatures and clocks of the GPUs at the beginning and at the end (nvidia-smi -q -d TEMPERATURE,CLOCK), and the error"
+        " counters of the NICs.",
+        severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
+        "json-differs",
+        "The program's table and its JSON do not tell the same.",
+        "Keep both outputs (nccl_benchmark_output_dir, and -J in nccl_benchmark_extra_args) and report this to the authors of the"
+        " program. The result here is the table's.",
+        severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
+        "json-unread",
+        "The JSON that the program wrote cannot be read, so that nothing is known of single ranks.",
+        "Read the evidence. Set nccl_benchmark_rank_times to none to do without.",
+        severity="warning",
+        found_by=_PARSER,
+    ),
+    entry(
         "transport-differs",
         "[{hosts} used|Some hosts used] another transport than the other hosts.",
         "Compare the RDMA ports, the drivers and the NCCL_* variables of these hosts with those of the others: all are as slow"

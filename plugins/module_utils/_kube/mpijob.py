@@ -30,6 +30,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     devices_per_rank,
     program_arguments,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sizes import LARGEST, SMALLEST
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import ENDS_WELL, diagnose, problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
@@ -69,6 +70,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import 
     SSHD_POLICY_9_8,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import size_word
 
 Object = t.Mapping[str, t.Any]
 
@@ -112,6 +114,7 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
     claims the run for it.
     ``files``: the texts that the pods need, by name: ``mpijob-pod`` and ``cpu_perf.py``. Raises OptionError.
     """
+    settings = _with_sizes(settings)
     _check(settings)
     name = settings["name"] or object_name(run_id)
     benchmark = settings["benchmark"]
@@ -158,6 +161,15 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
         "points": [_point(collective, backend, benchmark) for collective in benchmark["collectives"]],
         "needs": [list(need) for need in (*TO_SUBMIT, *policy_needs)],
     }
+
+
+def _with_sizes(settings: Object) -> Object:
+    """With the default of the largest size. Nobody knows the GPUs yet: nccl-tests itself takes a smaller one if their memory is too small."""
+    benchmark = settings["benchmark"]
+    if benchmark.get("max_bytes") not in (None, ""):
+        return settings
+    largest = LARGEST if choose_backend(benchmark["backend"], settings["gpus"]) == "nccl" else SMALLEST
+    return {**settings, "benchmark": {**benchmark, "max_bytes": size_word(largest)}}
 
 
 def choose_backend(wanted: str, gpus: int) -> str:

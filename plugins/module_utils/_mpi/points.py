@@ -30,6 +30,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean,
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\Z")
 _FRAME = re.compile(r"-{60,}\s*\Z")
 
+#: Where a program writes JSON to that is read when its point is over: in the run's mpi directory. It has the ranks' whole environment.
+PROGRAM_JSON = "program.json"
+
 #: Bytes of the end of an output in which the cause of a failure is looked for.
 _TAIL = 1 << 16
 #: Characters of a line that are quoted.

@@ -222,6 +222,30 @@ def labels(points: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
     ]
 
 
+class _Cycle:
+    """The rows of a program that runs all sizes again and again."""
+
+    def __init__(self) -> None:
+        self._first: t.Any = None
+        self._number = 1
+        self._peak: tuple[float, int] | None = None
+
+    def take(self, row: t.Mapping[str, t.Any]) -> str:
+        """Take the next row: what to say of the cycle that it ends, which is nothing if it ends none."""
+        key = tuple(row.get(name) for name in ("size", "type", "redop", "root"))
+        told = ""
+        if self._first is None:
+            self._first = key
+        elif key == self._first:
+            peak = f", peak {self._peak[0]:.1f} GB/s" if self._peak else ""
+            told = f"cycle {self._number} done{peak}"
+            self._number, self._peak = self._number + 1, None
+        busbw = (row["out_of_place"] or row["in_place"] or {}).get("busbw")
+        if busbw is not None:
+            self._peak = max(self._peak or (busbw, row["size"]), (busbw, row["size"]))
+        return told
+
+
 class Narrator:
     """Tells what happens, a line for each event of interest.
 
@@ -236,6 +260,7 @@ class Narrator:
         self._seconds: list[float] = []
         self._ended: set[int] = set()
         self._in_table = 0
+        self._cycle = _Cycle()
 
     def tell(self, event: Event) -> list[str]:
         """The lines of an event."""
@@ -247,7 +272,7 @@ class Narrator:
         if self._show == "none" or not 0 < number <= len(self._points):
             return []
         if event["event"] == "rows":
-            return self._rows(number, event["rows"]) if self._show == "rows" else []
+            return self._rows(number, event["rows"])
         head = f"point {number} of {len(self._points)}, {self._labels[number - 1]}:"
         if event["event"] == "started":
             lines = [f"{head} started ({self._placed(number)}){self._left()}"]
@@ -260,9 +285,16 @@ class Narrator:
         return [f"{head} {_ending(outcome)}"]
 
     def _rows(self, number: int, rows: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-        lines = [] if self._in_table == number else render_header(self._verbose).split("\n")
-        self._in_table = number
-        return lines + [render_row(row, self._verbose) for row in rows]
+        lines = [] if self._in_table == number or self._show != "rows" else render_header(self._verbose).split("\n")
+        if self._in_table != number:
+            self._in_table, self._cycle = number, _Cycle()
+        for row in rows:
+            done = self._cycle.take(row)
+            if done:
+                lines.append(f"point {number} of {len(self._points)}, {self._labels[number - 1]}: {done}")
+            if self._show == "rows":
+                lines.append(render_row(row, self._verbose))
+        return lines
 
     def _placed(self, number: int) -> str:
         point = self._points[number - 1]

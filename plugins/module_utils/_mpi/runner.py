@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import glob
 import gzip
 import json
 import os
@@ -36,6 +37,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.nccl_logs impo
     unread_logs,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import (
+    PROGRAM_JSON,
     Job,
     Limits,
     Plan,
@@ -59,6 +61,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines i
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import GrowingOutput, parse_file
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.twice_told import with_json
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_addresses
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import (
     DAEMON_VARIABLES,
@@ -284,6 +287,7 @@ class _Runner:
         }
         with open(os.path.join(os.path.dirname(output["stdout_path"]), "command.json"), "w", encoding="utf-8") as file:
             json.dump(command, file, indent=1)
+        self._remove_json()
         begin = time.monotonic()
         with open(output["stdout_path"], "wb") as out, open(output["stderr_path"], "wb") as err:
             try:
@@ -320,7 +324,7 @@ class _Runner:
         for line in logged.complaints if logged else ():
             watch.complain(line)
         results, unread = watch.finish(self._facts(list(watch.marks.found.values())) if passed else None)
-        results = self._with_log(job, results, logged)
+        results = self._with_log(job, self._with_json(job, results), logged)
         problems = self._problems(job, overdue, process.returncode, watch, results, output, sizes, seen)
         problems += [problem for problem in (found.problem() for found in reaped) if problem is not None]
         if overdue:
@@ -373,6 +377,33 @@ class _Runner:
             return hang_problems(seen, Launched(expected, placed, gpus), otherwise, quiet)
         except Exception:
             return []
+
+    def _json(self) -> str:
+        return os.path.join(self._run.run_dir.mpi, PROGRAM_JSON)
+
+    def _remove_json(self) -> None:
+        """Remove the JSON of a point. A program that finds the file there takes another name."""
+        for path in glob.glob(f"{glob.escape(self._json())}*"):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+    def _with_json(self, job: Job, results: list[ResultDocument]) -> list[ResultDocument]:
+        """The results with what the program wrote as JSON, to the file that is meant for it here, or to one that its user named."""
+        own = self._json()
+        try:
+            return [self._told_twice(job, document, own) for document in results]
+        finally:
+            self._remove_json()
+
+    @staticmethod
+    def _told_twice(job: Job, document: ResultDocument, own: str) -> ResultDocument:
+        path = document["json_output"]
+        if path is None or not document["complete"]:
+            return document
+        if path == own:
+            return {**with_json(document, path), "json_output": None}
+        # It stays. On another host, where rank 0 may be, there is none here.
+        return with_json(document, path) if path in job.command and os.path.isfile(path) else document
 
     def _logged(self, job: Job) -> Logged | None:
         """What NCCL logged of a launch; None if it writes no log."""

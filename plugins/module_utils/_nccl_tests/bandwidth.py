@@ -73,3 +73,23 @@ def algorithm_bandwidth(
 def times(bandwidth: WorkedOut, factor: float) -> WorkedOut:
     """A bandwidth times a factor."""
     return WorkedOut(*(factor * value for value in bandwidth))
+
+
+#: What a host sends for each byte of the message size, by ranks and hosts, where rings or single senders carry it.
+_TRAFFIC: dict[str, t.Callable[[int, int], float]] = {
+    "all_reduce": lambda ranks, hosts: 2 * (ranks - 1) / ranks,
+    "all_gather": lambda ranks, hosts: (ranks - 1) / ranks,
+    "reduce_scatter": lambda ranks, hosts: (ranks - 1) / ranks,
+    "broadcast": lambda ranks, hosts: 1.0,
+    "reduce": lambda ranks, hosts: 1.0,
+    "sendrecv": lambda ranks, hosts: 1.0,
+    "alltoall": lambda ranks, hosts: ranks / hosts * (hosts - 1) / hosts,
+    "gather": lambda ranks, hosts: (hosts - 1) / hosts,
+    "scatter": lambda ranks, hosts: (hosts - 1) / hosts,
+}
+
+
+def host_traffic(collective: str | None, ranks: int, hosts: int) -> float | None:
+    """Bytes that the busiest host sends over the network for each byte of the message size; None if that is not known."""
+    traffic = _TRAFFIC.get(collective or "")
+    return None if traffic is None else traffic(ranks, hosts)

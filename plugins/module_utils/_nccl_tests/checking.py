@@ -32,6 +32,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary import checked_transport
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import RESULT_SCHEMA
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import SOAK
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import inert
 
 #: Of counts of 64 bits, over all rows.
@@ -85,6 +86,10 @@ _DOCUMENT = {
         "out_of_bounds": Maybe(_SUM),
     },
     "json_output": Maybe(TEXT),
+    "stragglers": Optional(
+        Maybe([{"rank": NUMBER, "host": TEXT, "device": Maybe(INTEGER), "share": FINITE}]),
+    ),
+    "soak": Optional(Maybe(SOAK)),
     "host_count": NUMBER,
     "rank_count": NUMBER,
 }

@@ -33,6 +33,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes 
     ResultDocument,
     Summary,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import find_soak, soak_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.stragglers import find_stragglers
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
@@ -89,6 +91,8 @@ class Test:
     bounds: list[tuple[int, bool]] = dataclasses.field(default_factory=list)
     #: Printed averages of busbw, None for one that is no number, each with whether it passed.
     averages: list[tuple[float | None, bool]] = dataclasses.field(default_factory=list)
+    #: The mean time of each process in us, a list for each half of which the output has them.
+    process_times: list[list[float]] = dataclasses.field(default_factory=list)
     bitwise: list[int] = dataclasses.field(default_factory=list)
     json_output: str | None = None
     failure: str = ""
@@ -146,6 +150,8 @@ class Test:
         self.collective = self.collective or _derived_collective(self.rows)
         self._settle_bandwidths()
         problems = list(self._problems())
+        soak = find_soak(self.rows) if self.runs == 1 else None
+        problems += soak_problems(soak, self.rows)
         not_whole = {"output-cut", "rows-lost", "rows-elided", "average-differs", "mpi-missing"}
         document: dict[str, t.Any] = {
             "schema": RESULT_SCHEMA,
@@ -165,6 +171,8 @@ class Test:
             "transport": None,
             "software": None,
             "hardware": None,
+            "stragglers": find_stragglers(self.process_times, self.ranks),
+            "soak": soak,
             "problems": [],
             "verdict": "",
         }

@@ -6,9 +6,9 @@
 
 """The JSON that nccl-tests writes with ``-J``, of any version, and rccl-tests with ``-Z json``.
 
-The documents are read in pieces as they come, and lists of the times of single iterations are passed over, so that memory does
-not grow with the file. A file that ends early gives all that was closed in it. The whole environment is in such a file, secrets
-included: only what ``HARMLESS_ENV`` names is ever kept.
+The documents are read in pieces as they come. Times of single iterations are passed over, and of those of each process only the
+mean is kept, so that memory does not grow with their number. A file that ends early gives all that was closed in it. The whole
+environment is in such a file, secrets included: only what ``HARMLESS_ENV`` names is ever kept.
 """
 
 from __future__ import annotations
@@ -83,7 +83,11 @@ _NO_NUMBER = re.compile(r"-?(?:nan|inf|infinity)(?:\(.*\))?", re.IGNORECASE)
 _LARGEST = 1 << 63
 #: -J writes six decimals.
 _STEPS = Steps(0.5e-6, 0.5e-6, 0.5e-6)
-_PASSED_OVER = ("times_us", "per_process_max_times_us")
+_PASSED_OVER = "times_us"
+_OF_PROCESSES = "per_process_max_times_us"
+#: What is read at once: many numbers in a row, and the whole list of a process.
+_NUMBERS = re.compile(r"\s*(?:-?\d[\d.eE+-]{0,40}\s*,\s*){8,4096}")
+_LIST = re.compile(r"\s*\[([-\d.eE+,\s]{1,16384})\]\s*,")
 _DOCUMENT = re.compile(
     r"(?:\ufeff)?\s*(?:\[\s*)?\{\s*\"(?:version|start_time|args|env|nccl_version|config|results|out_of_bounds"
     r"|average_bus_bandwid(?:th|ith)|errors|end_time|numCycle)\"\s*:"
@@ -201,6 +205,29 @@ class ReporterRows:
         return self.tests
 
 
+class _Mean:
+    """Stands for a list of numbers of which only the mean is wanted."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+
+    def append(self, value: t.Any) -> None:
+        """Take what is in the list. Anything but a number leaves no mean."""
+        self.count += 1
+        self.total += value if _is_number(value) else math.nan
+
+    def add(self, numbers: t.Sequence[float]) -> None:
+        """Take several numbers."""
+        self.count += len(numbers)
+        self.total += sum(numbers)
+
+    def value(self) -> float | None:
+        """The mean; None of an empty list."""
+        mean = self.total / self.count if self.count else math.nan
+        return mean if math.isfinite(mean) else None
+
+
 class _Reader:
     """Takes a file in chunks, and builds of each document what is wanted of it."""
 
@@ -231,6 +258,10 @@ class _Reader:
                     self._rest = text[max(before, len(text) - len(_BEGIN)) :]
                     return
                 self._lost_track = False
+            end = self._numbers(text, position)
+            if end is not None:
+                before, position = position, end
+                continue
             match = _TOKEN.match(text, position)
             # What touches the end may go on in the next chunk.
             if match is None or (match.end() == len(text) and match.group(1) is None):
@@ -251,6 +282,32 @@ class _Reader:
         if self._open or self._rest.strip():
             self._give_up()
         return self.tests + self._reporter.finish(cut=self._cut)
+
+    def _numbers(self, text: str, position: int) -> int | None:
+        """Take a part of a long list of numbers of which at most the mean is wanted; where it ends, or None if there is none."""
+        top, key = self._open[-1] if self._open and self._next == "value" else (None, None)
+        if isinstance(top, list) and key == _OF_PROCESSES:
+            match = _LIST.match(text, position)
+            words = match.group(1).split(",") if match else []
+        elif isinstance(top, _Mean) or (isinstance(top, list) and key == _PASSED_OVER):
+            match = _NUMBERS.match(text, position)
+            words = match.group().split(",")[:-1] if match else []
+        else:
+            return None
+        try:
+            numbers = list(map(float, words))
+        except ValueError:
+            return None
+        if match is None:
+            return None
+        if isinstance(top, _Mean):
+            top.add(numbers)
+        elif key == _OF_PROCESSES:
+            mean = _Mean()
+            mean.add(numbers)
+            self._count()
+            top.append(mean)
+        return match.end()
 
     def _token(self, match: t.Any) -> bool:
         """Take one token; false where it cannot stand where it does."""
@@ -276,7 +333,8 @@ class _Reader:
             # One document may follow the other.
             if (self._next != "value" and top is not None) or len(self._open) >= _DEEPEST:
                 return False
-            self._open.append(({} if mark == "{" else [], self._key))
+            is_of_process = mark == "[" and isinstance(top, list) and self._open[-1][1] == _OF_PROCESSES
+            self._open.append((_Mean() if is_of_process else {} if mark == "{" else [], self._key))
             self._key = None
             self._next = "key" if mark == "{" else "value"
             return True
@@ -303,7 +361,9 @@ class _Reader:
             self._count()
             container[self._key] = value
             self._key = None
-        elif not any(key in _PASSED_OVER for item, key in self._open):
+        elif isinstance(container, _Mean):
+            container.append(value)
+        elif not any(key == _PASSED_OVER for item, key in self._open):
             self._count()
             container.append(value)
 
@@ -409,6 +469,7 @@ def _test_of(value: t.Mapping[str, t.Any], rows: t.Sequence[t.Mapping[str, t.Any
             test.lose(f"size {item.get('size')}")
         else:
             test.rows.append(row)
+            test.process_times += _process_times(item)
             test.note_steps(row, dict.fromkeys(PLACEMENTS, _STEPS))
     for _index in range(lost):
         test.lose("a row that is not closed")
@@ -467,6 +528,16 @@ def _row(item: t.Mapping[str, t.Any]) -> Row | None:
     if tuning:
         row["extra"] = tuning
     return row
+
+
+def _process_times(item: t.Mapping[str, t.Any]) -> t.Iterator[list[float]]:
+    """The mean time of each process in us, out of place and in place, where the row has them."""
+    for placement in PLACEMENTS:
+        found = _list(_dict(item.get(f"{placement}_per_iter")).get(_OF_PROCESSES))
+        means = [item.value() for item in found if isinstance(item, _Mean)]
+        times = [mean for mean in means if mean is not None and mean > 0]
+        if len(times) > 1 and len(times) == len(found):
+            yield times
 
 
 def _has_words(item: t.Mapping[str, t.Any]) -> bool:

@@ -107,6 +107,56 @@ class Hardware(_Typed):
 UNKNOWN_HARDWARE: Hardware = {"nic_gbps": None, "rails": None, "ports": None, "nvlink_gbytes": None}
 
 
+class Straggler(t.TypedDict):
+    """A rank that the others wait for. ``share``: what part of the time of an operation they do.
+
+    ``device``: None of a process with several. ``rank``: its first one then.
+    """
+
+    rank: int
+    host: str
+    device: int | None
+    share: float
+
+
+class SoakSize(t.TypedDict):
+    """A size that ran again and again. Bandwidths in GB/s. ``drift_percent``: the last third against the first; None of few cycles.
+
+    ``dips``: how many.
+    """
+
+    size: int
+    type: str
+    redop: str
+    root: int | None
+    cycles: int
+    median: float
+    min: float
+    max: float
+    drift_percent: float | None
+    dips: int
+
+
+class Dip(t.TypedDict):
+    """A cycle in which a size was slow. ``percent``: below the median. ``time``: as the program prints it, None if it does not."""
+
+    cycle: int
+    time: str | None
+    size: int
+    busbw: float
+    percent: float
+
+
+class Soak(t.TypedDict):
+    """A test that ran its sizes several times. ``begin``, ``end``: when its first and its last row were done."""
+
+    cycles: int
+    begin: str | None
+    end: str | None
+    sizes: list[SoakSize]
+    dips: list[Dip]
+
+
 class _Judged(t.TypedDict, total=False):
     #: Only if rules, a baseline or assertions were given.
     verdicts: list[dict[str, t.Any]]
@@ -134,5 +184,9 @@ class ResultDocument(_Judged):
     software: Software | None
     #: None if nobody looked.
     hardware: Hardware | None
+    #: None if the times of the processes are not known.
+    stragglers: list[Straggler] | None
+    #: None if no size ran more than once.
+    soak: Soak | None
     problems: list[ProblemDict]
     verdict: str

@@ -28,10 +28,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     parse_subnet,
     read_addresses,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.features import common_features
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import (
     Benchmarks,
     Gpus,
     Interface,
+    LineRate,
     Mpi,
     Network,
     NodeInfo,
@@ -104,6 +106,16 @@ def parse_gpu_names(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
+def parse_gpu_memory(text: str) -> int | None:
+    """Bytes of the GPU with the least memory, from ``nvidia-smi --query-gpu=name,memory.total --format=csv,noheader,nounits``.
+
+    None unless it tells that of all, in MiB.
+    """
+    cells = [line.rpartition(",")[2].strip() for line in text.splitlines() if line.strip()]
+    sizes = [int(cell) << 20 for cell in cells if re.match(r"[1-9]\d{0,8}\Z", cell)]
+    return min(sizes) if sizes and len(sizes) == len(cells) else None
+
+
 def amd_gpu_name(properties: str) -> str | None:
     """The architecture of a node of the KFD topology, such as gfx942, from the text of its properties; None if it is no GPU.
 
@@ -150,12 +162,14 @@ def read_node(
         {"name": name, "mtu": _read_number(f"/sys/class/net/{name}/mtu"), "addresses": items}
         for name, items in group_interfaces(addresses).items()
     ]
+    ports = read_ports()
     return {
         "hostname": socket.gethostname(),
         "interfaces": interfaces,
         "control": _network("control_interface", control_interface, addresses, True),
         "data": _data_network(data_interface, data_subnet, interfaces, addresses),
         "gpus": read_gpus(),
+        "line_rate": read_line_rate(data_interface or control_interface, ports),
         "mpi": find_mpi(mpi_prefix),
         "benchmarks": find_benchmarks(benchmark_dir),
         "python": {"executable": sys.executable, "mpi4py": _version_of("mpi4py"), "numpy": _version_of("numpy")},
@@ -163,7 +177,7 @@ def read_node(
         "shm_bytes": _size_of("/dev/shm"),
         "memlock_bytes": _limit(resource.RLIMIT_MEMLOCK),
         "rdma_devices": sorted(os.path.basename(path) for path in glob.glob("/sys/class/infiniband/*")),
-        "rdma_ports": read_ports(),
+        "rdma_ports": ports,
     }
 
 
@@ -246,27 +260,48 @@ def read_gpus(kfd: str = "/sys/class/kfd/kfd/topology/nodes", pci: str = "/sys/b
     """
     if os.path.isdir("/proc/driver/nvidia/gpus") or find_program("nvidia-smi"):
         program = find_program("nvidia-smi")
-        result = run([program, "--query-gpu=name", "--format=csv,noheader"]) if program else None
-        names = parse_gpu_names(result.stdout) if result is not None and result.returncode == 0 else []
+        names, memory = _ask_nvidia_smi(program) if program else ([], None)
         count = len(names) or len(glob.glob("/proc/driver/nvidia/gpus/*"))
         if count:
             return {
                 "vendor": "nvidia",
                 "count": count,
                 "names": sorted(set(names)),
+                "memory_bytes": memory,
                 "nvlink_gbytes": _read_nvlink(program),
                 "unusable": [],
             }
-    found = [amd_gpu_name(_text_of(path)) for path in glob.glob(f"{glob.escape(kfd)}/*/properties")]
-    amd = [name for name in found if name is not None]
+    found = {path: amd_gpu_name(_text_of(path)) for path in glob.glob(f"{glob.escape(kfd)}/*/properties")}
+    amd = [name for name in found.values() if name is not None]
+    sizes = [_amd_memory(os.path.dirname(path)) for path, name in found.items() if name is not None]
     return {
         "vendor": "amd" if amd else "none",
         "count": len(amd),
         "names": sorted({name for name in amd if name}),
+        "memory_bytes": min(sizes, default=0) or None,
         "nvlink_gbytes": None,
         # A pod has those that it asked for, and sees the others of its node.
         "unusable": [] if amd or "KUBERNETES_SERVICE_HOST" in os.environ else find_pci_gpus(pci),
     }
+
+
+def _ask_nvidia_smi(program: str) -> tuple[list[str], int | None]:
+    """The names of the GPUs, and the memory of the one that has least."""
+    both = run([program, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"])
+    memory = parse_gpu_memory(both.stdout) if both.returncode == 0 else None
+    if memory is not None:
+        return [line.rpartition(",")[0].strip() for line in both.stdout.splitlines() if line.strip()], memory
+    result = run([program, "--query-gpu=name", "--format=csv,noheader"])
+    return (parse_gpu_names(result.stdout) if result.returncode == 0 else []), None
+
+
+def _amd_memory(node: str) -> int:
+    """Bytes of the memory of a GPU of the KFD topology, 0 if the kernel does not say: its heaps of kind 1 and 2, that is on the board."""
+    size = 0
+    for path in glob.glob(f"{glob.escape(node)}/mem_banks/*/properties"):
+        found = dict(re.findall(r"^(heap_type|size_in_bytes) (\d{1,18})$", _text_of(path), re.MULTILINE))
+        size += int(found.get("size_in_bytes", 0)) if found.get("heap_type") in ("1", "2") else 0
+    return size
 
 
 def parse_nvlink(text: str) -> float | None:
@@ -306,6 +341,31 @@ def find_pci_gpus(pci: str) -> list[str]:
     return found
 
 
+def read_line_rate(interfaces: str | None, ports: t.Iterable[Port], net: str = "/sys/class/net") -> LineRate | None:
+    """How fast a node can send: over all its active RDMA ports, else over the interfaces that are named, else over its fastest one.
+
+    ``interfaces``: names with commas between. ``net``: where the kernel lists them. None if nothing tells it.
+    """
+    rates = [port["gbps"] for port in ports if port["active"] and port["gbps"]]
+    if rates:
+        return {"gbps": round(sum(rates), 3), "source": f"{len(rates)} RDMA ports" if len(rates) > 1 else "1 RDMA port"}
+    names = interfaces.split(",") if interfaces else os.listdir(net) if os.path.isdir(net) else []
+    speeds = {name: _speed_of(f"{net}/{name}/speed") for name in names if name != "lo"}
+    found = {name: speed for name, speed in speeds.items() if speed}
+    if not found or (interfaces and len(found) < len(speeds)):
+        return None
+    if not interfaces:
+        fastest = max(sorted(found), key=found.__getitem__)
+        found = {fastest: found[fastest]}
+    return {"gbps": sum(found.values()) / 1000, "source": ", ".join(found)}
+
+
+def _speed_of(path: str) -> int | None:
+    """Mb/s of an interface; None if it is down or does not say."""
+    text = _text_of(path).strip()
+    return int(text) if re.match(r"[1-9]\d{0,8}\Z", text) else None
+
+
 def find_benchmarks(directory: str | None) -> Benchmarks | None:
     """The programs of nccl-tests in a directory, else in the first of the usual places that has some. Raises OptionError."""
     if directory is not None and not os.path.isdir(directory):
@@ -316,7 +376,8 @@ def find_benchmarks(directory: str | None) -> Benchmarks | None:
         paths = [*glob.glob(f"{place}/*_perf"), *glob.glob(f"{place}/*_perf_mpi")]
         programs = sorted(os.path.basename(path) for path in paths if os.access(path, os.X_OK))
         if programs:
-            return {"directory": place, "programs": programs}
+            found = common_features(os.path.join(place, name) for name in programs)
+            return {"directory": place, "programs": programs, "features": found}
     return None
 
 

@@ -30,7 +30,8 @@ class Network(t.TypedDict):
 
 
 class Gpus(t.TypedDict):
-    """``vendor``: ``none`` if there is none. ``nvlink_gbytes``: of a GPU, in one direction; None if unknown.
+    """``vendor``: ``none`` if there is none. ``memory_bytes``: of the one that has least. ``nvlink_gbytes``: of a GPU, in one direction. None:
+    not known.
 
     ``unusable``: of a node without GPUs, those that are on its PCI bus nevertheless.
     """
@@ -38,8 +39,16 @@ class Gpus(t.TypedDict):
     vendor: str | None
     count: int
     names: list[str]
+    memory_bytes: int | None
     nvlink_gbytes: float | None
     unusable: list[str]
+
+
+class LineRate(t.TypedDict):
+    """How many Gb/s a node can send. ``source``: over which ports or interfaces, in words."""
+
+    gbps: float
+    source: str
 
 
 class Mpi(t.TypedDict):
@@ -53,10 +62,11 @@ class Mpi(t.TypedDict):
 
 
 class Benchmarks(t.TypedDict):
-    """The programs of nccl-tests, which are in one directory."""
+    """The programs of nccl-tests, which are in one directory. ``features``: what all of them can do beyond the oldest version."""
 
     directory: str
     programs: list[str]
+    features: list[str]
 
 
 class Python(t.TypedDict):
@@ -75,6 +85,7 @@ class NodeInfo(t.TypedDict):
     control: Network | None
     data: Network | None
     gpus: Gpus
+    line_rate: LineRate | None
     mpi: Mpi | None
     benchmarks: Benchmarks | None
     python: Python

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import bus_factor
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import bus_factor, host_traffic
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 
 #: What is found on machines.
@@ -26,6 +26,8 @@ class Topology:
 
     nic_gbps: float | None = None
     rails: float | None = None
+    #: Of a host; a test with fewer of them has as much less of the rails.
+    gpus: int | None = None
     nvlink_gbytes: float | None = None
     nvlink_hosts: int | None = None
     in_network_reduction: bool | None = None
@@ -82,8 +84,8 @@ def ceiling(
     """
     if ranks < 2 or hosts < 1:
         return None, None, "there is no ceiling for a test of fewer than two ranks"
-    factor = bus_factor(collective, ranks)
-    if factor is None or collective not in ("all_reduce", *_SENT):
+    factor, sent = bus_factor(collective, ranks), host_traffic(collective, ranks, hosts)
+    if factor is None or sent is None:
         return None, None, f"there is no ceiling for {collective or 'an unnamed collective'}"
     if hosts <= (topology.nvlink_hosts or 1):
         if topology.nvlink_gbytes is None:
@@ -95,26 +97,11 @@ def ceiling(
     else:
         if topology.nic_gbps is None:
             return None, None, "thresholds.topology.nic_gbps is not given"
-        rails = 1.0 if collective == "sendrecv" else (topology.rails or 1.0)
+        used = min(1.0, ranks / hosts / topology.gpus) if topology.gpus else 1.0
+        rails = 1.0 if collective == "sendrecv" else max(1.0, (topology.rails or 1.0) * used)
         full = topology.nic_gbps * rails / 8
         words = f"{topology.nic_gbps:g} Gb/s x {rails:g} {'rail' if rails == 1 else 'rails'}"
-        if collective == "all_reduce":
-            sent = 1.0 if topology.in_network_reduction else factor
-            words += ", reduced in the network" if topology.in_network_reduction else ""
-        else:
-            sent = _SENT[collective](ranks, hosts)
+        if collective == "all_reduce" and topology.in_network_reduction:
+            sent, words = 1.0, f"{words}, reduced in the network"
     words += f", {collective} over {ranks} ranks on {hosts} {'host' if hosts == 1 else 'hosts'}"
     return full / sent, full / sent * factor, words
-
-
-#: What a host sends for each byte of the message size, of all ranks and hosts.
-_SENT: dict[str, t.Callable[[int, int], float]] = {
-    "all_gather": lambda ranks, hosts: (ranks - 1) / ranks,
-    "reduce_scatter": lambda ranks, hosts: (ranks - 1) / ranks,
-    "broadcast": lambda ranks, hosts: 1.0,
-    "reduce": lambda ranks, hosts: 1.0,
-    "sendrecv": lambda ranks, hosts: 1.0,
-    "alltoall": lambda ranks, hosts: ranks / hosts * (hosts - 1) / hosts,
-    "gather": lambda ranks, hosts: (hosts - 1) / hosts,
-    "scatter": lambda ranks, hosts: (hosts - 1) / hosts,
-}

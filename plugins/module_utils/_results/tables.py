@@ -26,9 +26,14 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     overall_verdict,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import Rank, ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import checked_soak, describe_dip
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.stragglers import (
+    checked_stragglers,
+    describe_stragglers,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import share_of_ceiling
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.published import published
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean_values, markdown_plain
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean_values, listing, markdown_plain
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 _DOCUMENT_KEYS = (
@@ -40,6 +45,11 @@ _MEASURES = ("time", "algbw", "busbw", "#wrong")
 _UNITS_OF_MEASURES = ("us", "GB/s", "GB/s", "")
 
 CPU_NOTE = "Measured by the CPU program over MPI: these are not NCCL's numbers, and say nothing about GPUs."
+
+PAIR_NOTE = (
+    "Two hosts: by trees or NVLink's switches, all_reduce needs about 65 % of the network, so a third of it can be lost and not show."
+    " all_gather shows it, and so does NCCL_ALGO=Ring."
+)
 
 VERDICT_MEANINGS = {
     "pass": "every value that the program checked is right, the output is whole, and limits that were given are kept",
@@ -69,6 +79,8 @@ def check_documents(documents: t.Any) -> list[ResultDocument]:
             "transport": checked_transport(clean_values(document.get("transport"))),
             "software": clean_values(document.get("software")),
             "hardware": checked_hardware(document.get("hardware")),
+            "soak": checked_soak(clean_values(document.get("soak"))),
+            "stragglers": checked_stragglers(clean_values(document.get("stragglers"))),
             "problems": entries_from(document["problems"]),
         }
         for document in documents
@@ -143,10 +155,13 @@ def _terminal_lines(document: ResultDocument, named_only: t.Container[str]) -> t
     transport = transport_text(document)
     if transport:
         yield from textwrap.wrap(f"Transport: {transport}", _WIDTH, subsequent_indent="  ")
-    if document["rows"]:
+    soak = document.get("soak")
+    if soak and soak["sizes"]:
+        yield from ["", *_aligned_soak(document, varying), ""]
+    elif document["rows"]:
         yield from ["", *_aligned_rows(document["rows"], varying), ""]
     yield summary_text(document)
-    for line in expected_lines(document):
+    for line in (*expected_lines(document), _pair_note(document), stragglers_text(document)):
         yield from textwrap.wrap(line, _WIDTH, subsequent_indent="  ")
     if _is_cpu(document):
         yield CPU_NOTE
@@ -176,6 +191,46 @@ def _entry_lines(document: ResultDocument, named_only: t.Container[str]) -> t.It
             yield from textwrap.wrap(
                 f"Seen: {entry['evidence']}", _WIDTH, initial_indent="  ", subsequent_indent="    "
             )
+
+
+SOAK_COLUMNS = ("cycles", "median", "min", "max", "drift", "dips")
+
+
+def soak_cells(entry: t.Mapping[str, t.Any], varying: t.Sequence[str]) -> list[str]:
+    """A size of a soak: its size, what varies, and the columns of SOAK_COLUMNS."""
+    drift = "-" if entry["drift_percent"] is None else f"{entry['drift_percent']:+.1f} %"
+    numbers = [f"{entry[name]:.2f}" for name in ("median", "min", "max")]
+    lead = [format_size(entry["size"]), *(str(entry[name]) for name in varying)]
+    return [*lead, str(entry["cycles"]), *numbers, drift, str(entry["dips"])]
+
+
+def _aligned_soak(document: ResultDocument, varying: t.Sequence[str]) -> t.Iterator[str]:
+    """One line for each size: there are as many rows of it as cycles."""
+    soak = document.get("soak")
+    if soak is None:
+        return
+    header = ["size", *varying, *SOAK_COLUMNS]
+    units = ["", *("" for _name in varying), "", "GB/s", "GB/s", "GB/s", "", ""]
+    table = [header, units, *(soak_cells(entry, varying) for entry in soak["sizes"])]
+    widths = [max(10 if column == 0 else 8, *(len(line[column]) for line in table)) for column in range(len(header))]
+    yield soak_text(document)
+    for line in table:
+        yield " ".join(cell.rjust(width) for cell, width in zip(line, widths)).rstrip()
+
+
+def soak_text(document: ResultDocument) -> str:
+    """How often and from when to when a soak ran; empty for any other test."""
+    soak = document.get("soak")
+    if soak is None:
+        return ""
+    span = f", from {soak['begin']} to {soak['end']}" if soak["begin"] and soak["end"] else ""
+    return f"bus bandwidth over {soak['cycles']} cycles{span}"
+
+
+def dips_text(document: ResultDocument, most: int = 5) -> str:
+    """The dips of a soak in words, those that come first; empty without any."""
+    soak = document.get("soak")
+    return listing(map(describe_dip, soak["dips"]), most) if soak and soak["dips"] else ""
 
 
 def _aligned_rows(rows: t.Sequence[t.Mapping[str, t.Any]], varying: t.Sequence[str]) -> t.Iterator[str]:
@@ -239,6 +294,30 @@ def summary_text(document: ResultDocument) -> str:
         peak = f"{summary['peak_busbw']:.2f} GB/s at {format_size(summary['peak_size'])}"
     average = "unknown" if summary["avg_busbw"] is None else f"{summary['avg_busbw']:.2f} GB/s"
     return f"busbw: peak {peak}, average {average}; {wrong}"
+
+
+def flatters_pairs(collective: str | None, env: t.Mapping[str, t.Any]) -> bool:
+    """Whether the number of two hosts may be good though a part of their network is lost. ``env``: what NCCL was given."""
+    return collective == "all_reduce" and str(env.get("NCCL_ALGO") or "").strip().lower() != "ring"
+
+
+def notes_beside_peak(document: ResultDocument) -> list[str]:
+    """What to read together with the peak, a text each: what others measured, what the number does not show, who is late."""
+    return [*expected_lines(document), *filter(None, [_pair_note(document), stragglers_text(document)])]
+
+
+def stragglers_text(document: ResultDocument) -> str:
+    """The ranks that the others wait for; empty if there are none, or their times are not known."""
+    words = describe_stragglers(document.get("stragglers") or [])
+    return f"stragglers: {words} of the time" if words else ""
+
+
+def _pair_note(document: ResultDocument) -> str:
+    """What the number of two hosts does not show; empty for any other."""
+    env = {**document["env"], **document["points"].get("env", {})}
+    if document["host_count"] != 2 or _is_cpu(document) or document["summary"]["peak_busbw"] is None:
+        return ""
+    return PAIR_NOTE if document["tool"]["name"] and flatters_pairs(document["collective"], env) else ""
 
 
 def expected_lines(document: ResultDocument) -> list[str]:
@@ -370,10 +449,16 @@ def _markdown_test(index: int, document: ResultDocument) -> t.Iterator[str]:
     described += f". Transport: {transport}" if transport else ""
     yield f"{markdown_plain(described)}. Verdict: **{document['verdict']}**."
     yield f"{summary_text(document)}." + (f" {CPU_NOTE}" if _is_cpu(document) else "")
-    expected = expected_lines(document)
-    if expected:
-        yield "\n".join(f"- {line}" for line in expected)
-    if document["rows"]:
+    notes = notes_beside_peak(document)
+    if notes:
+        yield "\n".join(f"- {markdown_plain(line)}" for line in notes)
+    soak = document.get("soak")
+    if soak and soak["sizes"]:
+        yield f"Soak: {markdown_plain(soak_text(document))}."
+        lines = [soak_cells(entry, varying) for entry in soak["sizes"]]
+        yield markdown_table(["size", *varying, *SOAK_COLUMNS], lines)
+        yield "The rows of each cycle are in `results.json`."
+    elif document["rows"]:
         header = ["size", *varying]
         for name in PLACEMENTS.values():
             header += [f"{name} time (us)", "algbw (GB/s)", "busbw (GB/s)", "#wrong"]

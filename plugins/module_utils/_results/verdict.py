@@ -94,7 +94,7 @@ TRANSPORT_KEYS: dict[str, type] = {
 }
 #: What a test on one host has none of.
 _BETWEEN_HOSTS = ("network", "gdr", "nics")
-TOPOLOGY_KEYS = ("nic_gbps", "rails", "nvlink_gbytes", "nvlink_hosts", "in_network_reduction", "network")
+TOPOLOGY_KEYS = ("nic_gbps", "rails", "gpus", "nvlink_gbytes", "nvlink_hosts", "in_network_reduction", "network")
 THRESHOLD_KEYS = ("rules", "topology", "reference", "reference_tolerance_percent")
 
 #: Why a rule is not checked that is for no test.
@@ -846,10 +846,11 @@ def _topology(entry: t.Any) -> Topology:
         elif name == "network":
             given[name] = str(value)
         else:
-            number = _number(option, value, least=1 if name == "nvlink_hosts" else 0)
+            is_count = name in ("nvlink_hosts", "gpus")
+            number = _number(option, value, least=1 if is_count else 0)
             if number == 0:
                 raise OptionError(option, value, "a number above 0")
-            given[name] = int(number) if name == "nvlink_hosts" else number
+            given[name] = int(number) if is_count else number
     return Topology(**given)
 
 

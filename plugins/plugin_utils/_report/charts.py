@@ -88,6 +88,35 @@ def pair_charts(name: str, pairs: Pairs) -> dict[str, str]:
     }
 
 
+def soak_charts(
+    name: str, series: t.Mapping[str, t.Sequence[tuple[int, float]]], dips: t.Sequence[tuple[int, float]]
+) -> dict[str, str]:
+    """``wide`` and ``narrow``: bus bandwidth over cycles. ``series``: by label, at most SERIES. ``dips``: to be marked."""
+
+    def draw(axes: t.Any) -> None:
+        for place, readings in enumerate(series.values()):
+            cycles, values = zip(*readings)
+            axes.plot(cycles, values, color=_colour(f"--series-{place + 1}"), linewidth=1.3, zorder=3)
+        for cycle, value in dips:
+            axes.plot(
+                [cycle],
+                [value],
+                linestyle="none",
+                marker="x",
+                color=_colour("--limit"),
+                markersize=7,
+                markeredgewidth=2,
+                zorder=5,
+            )
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("busbw (GB/s)")
+        axes.set_xlabel("cycle")
+        axes.xaxis.label.set_color(_colour("--text-soft"))
+        axes.grid(True, color=_colour("--grid"), linewidth=0.7)
+
+    return {"wide": _drawn(f"{name}-wide", _WIDE, draw), "narrow": _drawn(f"{name}-narrow", _NARROW, draw)}
+
+
 def series_of(labels: t.Iterable[str]) -> dict[str, int]:
     """The place of each label among the colours, from 0; -1 of those that are too many."""
     places: dict[str, int] = {}

@@ -10,7 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import transport_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import (
+    dips_text,
+    soak_text,
+    stragglers_text,
+    transport_text,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import Check, Report, Test
 
@@ -62,10 +67,14 @@ def _test_case(report: Report, test: Test) -> t.Any:
         ]
     summary = test.document["summary"]
     transport = clean(transport_text(test.document))
+    stragglers = clean(stragglers_text(test.document))
+    soak = clean("; dips: ".join(filter(None, (soak_text(test.document), dips_text(test.document)))))
     case.system_out = (
         f"peak busbw: {summary['peak_busbw']} GB/s at {summary['peak_size']} bytes\n"
         f"average busbw: {summary['avg_busbw']} GB/s\nwrong values: {summary['wrong']}\n"
         + (f"transport: {transport}\n" if transport else "")
+        + (f"{stragglers}\n" if stragglers else "")
+        + (f"soak: {soak}\n" if soak else "")
         + (f"command: {test.command}\n" if test.command else "")
         # A case that passed has no other place for its warnings.
         + (f"\n{_told(test)}\n" if test.problems and test.verdict in ("pass", "unchecked") else "")

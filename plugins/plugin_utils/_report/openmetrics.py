@@ -74,6 +74,37 @@ class _Collector:
                 average.add_metric(labels, _bytes(document["summary"]["avg_busbw"]))
         yield from (verdicts, hosts, ranks, rows, problems, average)
         yield from self._transport()
+        yield from self._stragglers()
+        yield from self._soaks()
+
+    def _soaks(self) -> t.Iterator[t.Any]:
+        """Of tests that ran their sizes several times."""
+        labels = (*_TEST_LABELS, "type", "redop", "root", "size")
+        drift = _gauge(
+            "soak_drift", "Bandwidth of the last third of the cycles against the first, less 1.", labels, "ratio"
+        )
+        dips = _gauge("soak_dips", "Cycles in which the bandwidth of a size was far below its median.", labels)
+        for test in self._report.tests:
+            soak = test.document.get("soak")
+            for entry in soak["sizes"] if soak else ():
+                own = [entry["type"], entry["redop"], str(entry["root"]), str(entry["size"])]
+                dips.add_metric([*self._labels(test), *own], entry["dips"])
+                if entry["drift_percent"] is not None:
+                    drift.add_metric([*self._labels(test), *own], entry["drift_percent"] / 100)
+        yield from (family for family in (drift, dips) if family.samples)
+
+    def _stragglers(self) -> t.Iterator[t.Any]:
+        """The ranks that the others wait for; tests whose programs do not tell times of ranks have none of these."""
+        late = _gauge(
+            "straggler_share",
+            "What part of the time of an operation the other ranks wait for this one.",
+            (*_TEST_LABELS, "host", "rank"),
+            "ratio",
+        )
+        for test in self._report.tests:
+            for one in test.document.get("stragglers") or ():
+                late.add_metric([*self._labels(test), one["host"], str(one["rank"])], one["share"])
+        yield from [late] if late.samples else []
 
     def _transport(self) -> t.Iterator[t.Any]:
         """What NCCL's log tells; tests without one have none of these."""

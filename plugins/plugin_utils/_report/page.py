@@ -379,11 +379,50 @@ def _details(test: Test, shared: t.Mapping[str, str]) -> dict[str, t.Any]:
     return {
         "name": f"{test.number}. {test.name}",
         "summary": ", ".join([words.tool_text(document), *common, words.summary_text(document)]) + ".",
-        "expected": words.expected_lines(document),
-        "rows": _rows(document, varying) if document["rows"] else None,
+        "expected": words.notes_beside_peak(document),
+        "soak": _soak(test, varying) if document.get("soak") else None,
+        # Of a soak there are too many: results.json has them.
+        "rows": _rows(document, varying) if document["rows"] and not document.get("soak") else None,
         "command": test.command,
         "settings": _settings_table(own),
     }
+
+
+def _soak(test: Test, varying: t.Sequence[str]) -> dict[str, t.Any]:
+    """What a test that ran its sizes several times says: a table of the sizes, and a chart of the largest ones over the cycles."""
+    soak = t.cast("t.Mapping[str, t.Any]", test.document.get("soak"))
+    columns = [("size", "n"), *((name, "") for name in varying), *((name, "n") for name in words.SOAK_COLUMNS)]
+    lines = [[_cell(cell) for cell in words.soak_cells(entry, varying)] for entry in soak["sizes"]]
+    largest = sorted(soak["sizes"], key=lambda entry: entry["size"])[-charts.SERIES :][::-1]
+    series: dict[tuple[t.Any, ...], list[tuple[int, float]]] = {_soak_key(entry): [] for entry in largest}
+    count: collections.Counter[tuple[t.Any, ...]] = collections.Counter()
+    for row in test.document["rows"]:
+        key = _soak_key(row)
+        count[key] += 1
+        half = row["out_of_place"] or row["in_place"]
+        value = half["busbw"] if half else None
+        if key in series and value is not None:
+            series[key].append((count[key], value))
+    labels = [" ".join([format_size(entry["size"]), *(str(entry[name]) for name in varying)]) for entry in largest]
+    drawn = {label: points for label, points in zip(labels, series.values()) if points}
+    shown = {key[0] for key in series}
+    dips = [(dip["cycle"], dip["busbw"]) for dip in soak["dips"] if dip["size"] in shown]
+    pictures = charts.soak_charts(f"soak-{test.number}", drawn, dips) if drawn else {}
+    legend = [
+        {"variable": f"--series-{place + 1}", "kind": "bar", "sign": "", "text": label}
+        for place, label in enumerate(drawn)
+    ]
+    return {
+        "text": _capital(words.soak_text(test.document)) + ".",
+        "dips": words.dips_text(test.document, 20),
+        "table": _table(columns, lines),
+        "pictures": {name: Markup(svg) for name, svg in pictures.items()},
+        "legend": legend,
+    }
+
+
+def _soak_key(entry: t.Mapping[str, t.Any]) -> tuple[t.Any, ...]:
+    return entry["size"], entry["type"], entry["redop"], entry["root"]
 
 
 def _rows(document: t.Mapping[str, t.Any], varying: t.Sequence[str]) -> Table:

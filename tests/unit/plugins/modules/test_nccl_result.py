@@ -202,7 +202,10 @@ def test_assertions_without_their_library_are_an_error(run, monkeypatch):
     monkeypatch.setattr(nccl_result, "jmespath", None)
     assert run(src=str(LOG))["verdict"] == "pass"
     result = run(src=str(LOG), assertions=[{"that": "complete"}])
-    assert result["msg"] == "assertions need the Python library jmespath on the host that the task runs on; type: pip install jmespath"
+    assert (
+        result["msg"]
+        == "assertions need the Python library jmespath on the host that the task runs on; type: pip install jmespath"
+    )
 
 
 @pytest.mark.parametrize("option", ["src", "baseline.path"])

@@ -7,22 +7,14 @@ from __future__ import annotations
 import copy
 import json
 import pathlib
-import random
 import re
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.isolation_search import (
-    new_state,
-    observe,
-    plan_round,
-    verdict,
-)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import bus_factor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
-from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
+from ansible_collections.gpufabric.nccl.tests.benchmark.defaults import EARLIER_ISOLATE, FAULTS, found_by_isolate
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -100,6 +92,18 @@ def steps(count, **failed):
             lost[name] = [{"cause": "it is\non", "evidence": "fire"}]
     peers = [peer(number) for number in range(1, count + 1) if f"g{number}" not in failed]
     return {"info": infos, "peers": peers, "lost": lost}
+
+
+def begun_on_gpus(settings, gbps=3200.0, memory=80 << 30):
+    """A search over four nodes with 8 GPUs each."""
+    found = steps(4)
+    for name in found["info"]:
+        found["info"][name]["node"].update(
+            gpus={"count": 8, "names": ["H100"], "memory_bytes": memory, "unusable": []},
+            line_rate={"gbps": gbps, "source": "8 RDMA ports"},
+            benchmarks={"directory": "/opt", "programs": ["all_gather_perf", "all_reduce_perf"]},
+        )
+    return _isolation.search(found, {**SETTINGS, "backend": "auto", **settings}, "")
 
 
 def begun(count=4, before="", settings=None, **failed):
@@ -329,61 +333,62 @@ def test_settings_are_called_as_the_role_has_them(settings, message):
     assert str(caught.value).startswith(message)
 
 
-#: Of machines with 8 H100 and 8 NICs of 400 Gb/s, as published: AWS on two hosts all_gather 338.57 GB/s, all_reduce 487.87, which by
-#: trees needs 65 % of the network, and 209 at 64 MiB; OCI on four hosts all_reduce 391; one HGX host all_gather 370 and all_reduce 480.
-_NETWORK = {"all_gather": 338.57, "all_reduce": 391.1}
-_PAIR = {"all_gather": (338.57, 338.57), "all_reduce": (487.87, 750.0)}
-_INSIDE = {"all_gather": 370.0, "all_reduce": 480.0}
-#: What a collective over hosts takes beside the transfer, in s: all_reduce of 64 MiB at 209 in place of 487.87 GB/s.
-_LATENCY = 0.34e-3
-
-
-def bandwidth(settings, group, bad, share, throttled):
-    """GB/s of a group if ``bad`` has that share of its network, and the slowest GPU that share of its speed."""
-    name, size = settings["collective"], parse_size("size", settings["min_bytes"])
-    network, gpu = (share, throttled) if bad in group else (1.0, 1.0)
-    if len(group) == 1:
-        return _INSIDE[name] * gpu
-    most, wire = _PAIR[name] if len(group) == 2 else (_NETWORK[name], _NETWORK[name])
-    full = min(most, wire * network, _INSIDE[name] * gpu if name == "all_gather" or len(group) > 2 else most * gpu)
-    ranks = 8 * len(group)
-    moved = size * bus_factor(name, ranks)
-    return moved / (moved / full / 1e9 + _LATENCY) / 1e9
+@pytest.mark.parametrize(
+    ("fault", "before", "now"),
+    [
+        ("none", 0, 0),
+        ("half of one of 8 NICs", 0, 0),
+        ("one of 8 NICs", 0, 20),
+        ("two of 8 NICs", 3, 20),
+        ("one of 16 GPUs at half of its speed", 20, 20),
+    ],
+)
+def test_what_the_defaults_see_of_published_curves(fault, before, now):
+    """The table of docs/isolation.md: in how many of 20 searches over 16 hosts, at a noise of 1 %, the host is named alone."""
+    searches = (EARLIER_ISOLATE, _isolation._DEFAULTS[True])
+    assert [found_by_isolate(one, *FAULTS[fault], 20) for one in searches] == [before, now]
+    page = (SCHEMA.parents[1] / "isolation.md").read_text(encoding="utf-8")
+    assert f"| {fault} | {before} | {now} |" in page
 
 
 @pytest.mark.parametrize(
-    ("fault", "share", "throttled", "before", "now"),
+    ("settings", "is_noted"),
     [
-        ("none", 1.0, 1.0, 0, 0),
-        ("half of one of 8 NICs", 15 / 16, 1.0, 0, 0),
-        ("one of 8 NICs", 7 / 8, 1.0, 0, 20),
-        ("two of 8 NICs", 6 / 8, 1.0, 3, 20),
-        ("one of 16 GPUs at half of its speed", 1.0, 0.5, 20, 20),
+        ({}, False),
+        ({"collective": "all_reduce"}, True),
+        ({"collective": "all_reduce", "env": {"NCCL_ALGO": "Ring"}}, False),
+        ({"collective": "all_reduce", "mode": "nodes"}, False),
+        ({"collective": "all_reduce", "backend": "cpu"}, False),
     ],
 )
-def test_what_the_defaults_see_of_published_curves(fault, share, throttled, before, now):
-    """The table of docs/isolation.md: in how many of 20 searches over 16 hosts, at a noise of 1 %, the host is named alone."""
-    defaults = {"mode": "adaptive", "inside": "all", "screens": 2}
-    earlier = {"collective": "all_reduce", "min_bytes": "64M", "tolerance_percent": 15}
-    counts = []
-    for settings in (earlier, _isolation._DEFAULTS[True]):
-        right = 0
-        for seed in range(20):
-            luck = random.Random(seed)
-            state = new_state(
-                [f"g{number}" for number in range(16)], **defaults, tolerance_percent=settings["tolerance_percent"]
-            )
-            while groups := plan_round(state):
-                values = [bandwidth(settings, group, "g5", share, throttled) * luck.gauss(1, 0.01) for group in groups]
-                state = observe(
-                    state,
-                    [
-                        {"nodes": group, "value": value, "reason": None, "unreachable": []}
-                        for group, value in zip(groups, values)
-                    ],
-                )
-            right += [entry["node"] for entry in verdict(state)["nodes"] if entry["verdict"] != "good"] == ["g5"]
-        counts.append(right)
-    assert counts == [before, now]
-    page = (SCHEMA.parents[1] / "isolation.md").read_text(encoding="utf-8")
-    assert f"| {fault} | {before} | {now} |" in page
+def test_what_two_nodes_hide_is_said_with_their_numbers(settings, is_noted):
+    search = begun_on_gpus({"collective": None, **settings})
+    assert ("a third of it can be lost" in search["said"]) == is_noted
+    pair = {**search["document"], "pairs": [{"a": "g1", "b": "g2", "busbw": 440.0}]}
+    assert ("a third of it can be lost" in _isolation.report(pair)["table"]) == is_noted
+    assert "a third of it can be lost" not in _isolation.report({**pair, "pairs": []})["table"]
+
+
+@pytest.mark.parametrize(
+    ("gbps", "memory", "size", "words"),
+    [
+        (3200.0, 80 << 30, "1G", "all_gather of 1G."),
+        (
+            4.0,
+            80 << 30,
+            "512M",
+            "all_gather of 512M (more would take over 150 s, half of the time limit, if hosts send half of 4 Gb/s).",
+        ),
+        (3200.0, 4 << 30, "512M", "all_gather of 512M (a GPU has 4 GiB, and a test needs 3 buffers)."),
+    ],
+)
+def test_the_size_is_smaller_if_memory_or_time_are(gbps, memory, size, words):
+    search = begun_on_gpus(
+        {"collective": None, "min_bytes": None, "max_bytes": None, "iterations": 20, "timeout": 300}, gbps, memory
+    )
+    assert search["said"].endswith(words)
+    told = search["document"]["settings"]
+    assert (told["min_bytes"], told["max_bytes"]) == (size, size) and "sizes_note" not in told
+    # A size that is given is not changed.
+    search = begun_on_gpus({"collective": None, "min_bytes": None, "max_bytes": "4G"}, gbps, memory)
+    assert search["said"].endswith("all_gather of 1G to 4G.")

@@ -19,6 +19,7 @@ import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import isolation_search as isolate
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import find_soak
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results import tables as text_report
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge
@@ -408,6 +409,60 @@ def test_the_transport_is_in_every_format():
         dict(labels) for name, labels in samples_of(texts["openmetrics"]) if name == "gpufabric_nccl_transport"
     ]
     assert [labels[name] for name in ("network", "gdr", "nvls", "mnnvl")] == ["IB", "1", "1", ""]
+
+
+def soaked():
+    """A real output with cycles, of which one is a dip, and one rank is late."""
+    (document,) = parsed((FIXTURES / "nccl_tests" / "2.17-run-cycles.txt").read_text(encoding="utf-8"))
+    row = document["rows"][-1]
+    rows = [
+        {
+            **row,
+            "out_of_place": {**row["out_of_place"], "busbw": 50.0 if cycle == 5 else 100.0 + cycle},
+            "extra": {"timestamp": f"2026-11-22 21:38:{cycle:02d}"},
+        }
+        for cycle in range(9)
+    ]
+    late = {"rank": 1, "host": document["ranks"][1]["host"], "device": 3, "share": 0.31}
+    return {**document, "rows": rows, "soak": find_soak(rows), "stragglers": [late]}
+
+
+def test_a_soak_and_a_straggler_are_in_every_format():
+    document = soaked()
+    report = make_report([document])
+    texts = rendered(report)
+    check_schema("results-v1.schema.json", json.loads(texts["json"]))
+    host = document["stragglers"][0]["host"]
+    late = f"the others wait for rank 1 on {host}, GPU 3 (31 %) of the time"
+    span = "over 9 cycles, from 2026-11-22 21:38:00 to 2026-11-22 21:38:08"
+    dip = "cycle 6, 2026-11-22 21:38:05: 50 GB/s"
+    table = text_report.results_table([document])
+    page = " ".join(Page(texts["html"]).texts)
+    for text in (table, texts["markdown"], texts["junit"], page):
+        assert late in " ".join(text.split()) and span in text
+    assert dip in page and dip in texts["junit"] and "over its cycles" in texts["html"]
+    assert texts["html"].count("soak-1-wide") > 1
+    # A line for each size, not one for each cycle.
+    assert sum(line.lstrip().startswith(format_size(document["rows"][0]["size"])) for line in table.splitlines()) == 1
+    samples = {name: value for (name, _labels), value in samples_of(texts["openmetrics"]).items()}
+    assert samples["gpufabric_nccl_straggler_share_ratio"] == 0.31 and samples["gpufabric_nccl_soak_dips"] == 1
+    assert samples["gpufabric_nccl_soak_drift_ratio"] > 0
+    JUNIT.validate(texts["junit"])
+
+
+def test_a_hostile_soak_stays_text(hostile):
+    text, document = hostile["collective"], soaked()
+    soak = {**document["soak"], "begin": text, "end": text}
+    soak["dips"] = [{**dip, "time": text} for dip in soak["dips"]]
+    soak["sizes"] = [{**entry, "type": text, "redop": text} for entry in soak["sizes"]]
+    late = [{**document["stragglers"][0], "host": text}]
+    (checked,) = text_report.check_documents([{**hostile, "soak": soak, "stragglers": late}])
+    texts = {**rendered(make_report([checked])), "table": text_report.results_table([checked])}
+    JUNIT.validate(texts["junit"])
+    assert samples_of(texts["openmetrics"])
+    assert Page(texts["html"]).names.count("script") == 1 and "<script>" not in texts["markdown"]
+    for name in set(texts) - {"json"}:
+        assert not set("\x00\x1b\u202e\ud800\r") & set(texts[name]), name
 
 
 def test_a_hostile_transport_stays_text(hostile):

@@ -317,6 +317,92 @@ def test_further_arguments_are_words_as_a_shell_has_them():
     assert argv[-6:] == ["-d", "half", "-z", "1", "-J", "/tmp/a b.json"]
 
 
+JSON = ["-J", "/run/gpufabric/x/mpi/program.json"]
+FEATURES = ["json", "rank_times", "barriers"]
+
+
+def with_features(*features):
+    """Nodes whose programs can do something; the others as the first."""
+    found = nodes(gpus=8)
+    for node, own in zip(found.values(), [*features, *[features[0]] * 3]):
+        node["benchmarks"]["features"] = own
+    return found
+
+
+@pytest.mark.parametrize(
+    ("features", "changes", "added"),
+    [
+        ([FEATURES], {"rank_times": "iterations"}, ["-I", "1", *JSON]),
+        ([FEATURES], {"rank_times": "barriers"}, ["-I", "1", *JSON, "-z", "3"]),
+        ([FEATURES], {"rank_times": "none"}, []),
+        ([FEATURES], {}, []),
+        ([["json", "cycles"]], {"rank_times": "iterations"}, []),
+        ([[]], {"rank_times": "iterations"}, []),
+        ([FEATURES, ["json"]], {"rank_times": "iterations"}, []),
+        *(
+            ([FEATURES], {"rank_times": "iterations", "extra_args": [word]}, [])
+            for word in ("-I 0", "-Jx", "--cudagraph=2", "-G 1")
+        ),
+        ([FEATURES], {"rank_times": "iterations", "extra_args": ["-i 8"]}, ["-I", "1", *JSON]),
+        # Rank 0 writes the file.
+        ([FEATURES], {"rank_times": "iterations", "dedicated_launcher": True, "launcher": "control"}, []),
+        ([FEATURES], {"rank_times": "iterations", "launcher": "g2"}, ["-I", "1", *JSON]),
+        ([FEATURES], {"rank_times": "iterations", "backend": "cpu"}, []),
+    ],
+)
+def test_times_of_ranks_are_asked_for_where_all_programs_have_them(features, changes, added):
+    settings = {**SETTINGS, **changes}
+    argv = plan_benchmark(with_features(*features), PEERS, settings)["points"][0]["argv"]
+    further = [word for text in settings["extra_args"] for word in text.split()]
+    start = argv.index("-c") + 2 if settings["backend"] != "cpu" else len(argv) - argv[::-1].index("-c") + 1
+    assert argv[start:] == [*added, *further]
+
+
+@pytest.mark.parametrize(
+    ("features", "changes", "added"),
+    [
+        (["cycles", "timestamps"], {}, ["-N", "5", "-S", "1"]),
+        (["cycles"], {}, ["-N", "5"]),
+        ([], {"cycles": 1}, []),
+        ([], {"backend": "cpu"}, ["-N", "5", "-S", "1"]),
+        (["cycles", *FEATURES], {"rank_times": "iterations"}, ["-N", "5", "-I", "1", *JSON]),
+    ],
+)
+def test_cycles(features, changes, added):
+    settings = {**SETTINGS, "cycles": 5, **changes}
+    argv = plan_benchmark(with_features(features), PEERS, settings)["points"][0]["argv"]
+    assert argv[len(argv) - argv[::-1].index("-c") + 1 :] == added
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cycles": 0}, "1 or more"),
+        ({"cycles": 2}, "1: the programs on the workers have no -N"),
+        ({"cycles": 2, "extra_args": ["-N 3"]}, "1 with -N in nccl_benchmark_extra_args"),
+    ],
+)
+def test_cycles_that_there_cannot_be(changes, words):
+    with pytest.raises(OptionError, match="^nccl_benchmark_cycles: ") as caught:
+        plan_benchmark(with_features([]), PEERS, {**SETTINGS, **changes})
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("features", "changes", "words"),
+    [
+        (["json", "rank_times"], {}, "have no -z 3"),
+        (FEATURES, {"backend": "cpu"}, "have no -z 3"),
+        (FEATURES, {"extra_args": ["-z 1"]}, "none or iterations with -z in nccl_benchmark_extra_args"),
+    ],
+)
+def test_barriers_that_there_cannot_be(features, changes, words):
+    settings = {**SETTINGS, "rank_times": "barriers", **changes}
+    with pytest.raises(OptionError, match="^nccl_benchmark_rank_times: 'barriers' is not allowed") as caught:
+        plan_benchmark(with_features(features), PEERS, settings)
+    assert words in str(caught.value)
+
+
 def test_ranks_per_node_may_be_text():
     plan = plan_benchmark(nodes(), PEERS, {**SETTINGS, "ranks_per_node": "2"})
     assert [host["slots"] for host in plan["hosts"]] == [2, 2, 2]

@@ -173,7 +173,7 @@ EVENTS = [
     ended(1, resumed=True, results=[PEAK], duration=10.0),
     started(2),
     {"event": "rows", "point": 2, "rows": [ROW]},
-    {"event": "rows", "point": 2, "rows": [ROW, ROW]},
+    {"event": "rows", "point": 2, "rows": [{**ROW, "size": 16}, {**ROW, "size": 32}]},
     ended(2, results=[PEAK]),
     started(3),
     ended(3, "timeout", problems=[{"cause": "Because."}]),
@@ -198,8 +198,8 @@ def test_the_story_of_a_run():
         "point 2 of 5, b NCCL_ALGO=Ring: started (2 ranks a node), about 40 s left",
         header,
         row,
-        row,
-        row,
+        row.replace(" 8 ", "16 "),
+        row.replace(" 8 ", "32 "),
         "point 2 of 5, b NCCL_ALGO=Ring: finished after 2.1 s, peak 12.3 GB/s",
         "point 3 of 5, c: started (8 ranks), about 18 s left",
         "point 3 of 5, c: timed out after 2.1 s: Because.",
@@ -208,8 +208,35 @@ def test_the_story_of_a_run():
     ]
     assert header.split("  ")[-1].strip() == "#wrong" and len(header) == len(row)
     assert row.split() == ["8", "12.34", "0.01", "0.02", "0"]
-    assert [line for line in lines if line not in (header, row)] == told("points")
+    assert [line for line in lines if line.startswith("point")] == told("points")
     assert told("none") == []
+
+
+def test_cycles_are_told_as_they_end():
+    def row(size, busbw):
+        return {**ROW, "size": size, "out_of_place": {**ROW["out_of_place"], "busbw": busbw}}
+
+    rows = [
+        row(8, 1.0),
+        row(16, 2.0),
+        row(8, 5.0),
+        row(16, 3.0),
+        row(8, None),
+        {**row(16, 1.0), "out_of_place": None},
+        row(8, 1.0),
+    ]
+    for show in ("rows", "points"):
+        narrator = Narrator(POINTS, show, False)
+        lines = [line for one in rows for line in narrator.tell({"event": "rows", "point": 2, "rows": [one]})]
+        name = "point 2 of 5, b NCCL_ALGO=Ring:"
+        assert [line for line in lines if line.startswith("point")] == [
+            f"{name} cycle 1 done, peak 2.0 GB/s",
+            f"{name} cycle 2 done, peak 5.0 GB/s",
+            f"{name} cycle 3 done, peak 0.0 GB/s",
+        ]
+        assert len(lines) == (3 + 1 + 7 if show == "rows" else 3)
+        # The next point begins anew.
+        assert not any("cycle" in line for line in narrator.tell({"event": "rows", "point": 3, "rows": [row(8, 1.0)]}))
 
 
 def test_no_time_is_told_before_the_pace_is_known():

@@ -352,6 +352,56 @@ def test_points_that_are_launched_alike_have_one_log(run, tmp_path):
         assert document["transport"]["network"] == "AWS Libfabric" and document["transport"]["log"]["files"] == 1
 
 
+REAL = pathlib.Path(__file__).parents[3] / "fixtures" / "nccl_tests" / "2.19.6-per-iteration"
+
+
+@pytest.mark.parametrize(
+    ("written", "told", "stragglers", "problems"),
+    [
+        ("program.json", "program.json", [], []),
+        # It was there already, so that the program took another name.
+        ("program.json.0", "program.json.0", None, []),
+        ("program.json", "other.json", None, []),
+        (None, "program.json", None, ["json-unread"]),
+    ],
+)
+def test_json_that_a_program_writes_is_read_and_removed(run, written, told, stragglers, problems):
+    """It holds the environment of the ranks, secrets included."""
+    table = pathlib.Path(f"{REAL}.txt").read_text(encoding="utf-8").replace(" out.json", f" {run.run_dir.mpi}/{told}")
+    program = f"print({table!r})"
+    if written:
+        program += (
+            f"\nopen({str(pathlib.Path(run.run_dir.mpi) / written)!r}, 'w').write(open({f'{REAL}.json'!r}).read())"
+        )
+    begin(run, plan(run, program, ranks=1))
+    pathlib.Path(run.run_dir.mpi, "program.json.7").touch()
+    Follower(run).until_over()
+    (point,) = run.result()["points"]
+    (document,) = point["results"]
+    assert [entry["id"] for entry in document["problems"]] == problems
+    assert document["stragglers"] == stragglers
+    assert (document["json_output"] is None) == (told == "program.json")
+    assert not list(pathlib.Path(run.run_dir.mpi).glob("program.json*"))
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_json_that_a_user_asked_for_is_read_and_stays(run, tmp_path, is_named):
+    """Only a file that the command names: a program may print any path."""
+    path = tmp_path / "mine.json"
+    path.write_text(pathlib.Path(f"{REAL}.json").read_text(encoding="utf-8"), encoding="utf-8")
+    table = pathlib.Path(f"{REAL}.txt").read_text(encoding="utf-8").replace(" out.json", f" {path}")
+    wanted = plan(run, f"print({table!r})")
+    (job,) = wanted.jobs
+    if is_named:
+        wanted = dataclasses.replace(wanted, jobs=(dataclasses.replace(job, command=(*job.command, "-J", str(path))),))
+    begin(run, wanted)
+    Follower(run).until_over()
+    (point,) = run.result()["points"]
+    (document,) = point["results"]
+    assert document["json_output"] == str(path) and path.exists() and document["problems"] == []
+    assert document["stragglers"] == ([] if is_named else None)
+
+
 def test_a_pass_over_the_logs_that_fails_costs_no_result(run, tmp_path, monkeypatch):
     def fail(*_arguments):
         raise ValueError("no number")

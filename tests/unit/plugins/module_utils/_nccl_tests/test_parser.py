@@ -155,7 +155,7 @@ def test_whole_document():
     document = parse_one(NCCL)
     assert list(document) == [
         "schema", "tool", "collective", "complete", "config", "ranks", "rows", "lost_rows", "summary", "json_output",
-        "points", "env", "host_count", "rank_count", "transport", "software", "hardware", "problems", "verdict",
+        "points", "env", "host_count", "rank_count", "transport", "software", "hardware", "stragglers", "soak", "problems", "verdict",
     ]  # fmt: skip
     assert document["schema"] == "gpufabric.nccl/result/v1"
     assert document["tool"] == {"name": "nccl-tests", "version": "2.17.6", "nccl_version": "2.28.7"}

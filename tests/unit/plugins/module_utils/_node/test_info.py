@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 
 import pytest
@@ -13,10 +14,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import (
     amd_gpu_name,
     find_pci_gpus,
     interfaces_in,
+    parse_gpu_memory,
     parse_gpu_names,
     parse_mpirun_version,
     parse_nvlink,
     read_gpus,
+    read_line_rate,
     vendor_of,
 )
 
@@ -104,18 +107,21 @@ def test_gpus_of_amd_are_those_that_the_kernel_lists(tmp_path, monkeypatch):
     (tmp_path / "nodes" / "4" / "properties").mkdir(parents=True)
     pci = pci_devices(tmp_path / "pci", "0x1002 0x120000 0x74a1")
     names = ["gfx90a", "gfx942"]
-    assert read_gpus(str(tmp_path / "nodes"), pci) == {
-        "vendor": "amd",
-        "count": 3,
-        "names": names,
-        "nvlink_gbytes": None,
-        "unusable": [],
-    }
+    found = {"vendor": "amd", "count": 3, "names": names, "memory_bytes": None, "nvlink_gbytes": None, "unusable": []}
+    assert read_gpus(str(tmp_path / "nodes"), pci) == found
+    # The memory of host and device of each, which the kernel lists in banks; 1 and 2 are on the board.
+    for number, (kind, size) in itertools.product((1, 2, 3), ((1, 192 << 30), (2, 1 << 30), (0, 7))):
+        path = tmp_path / "nodes" / str(number) / "mem_banks" / str(kind) / "properties"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"heap_type {kind}\nsize_in_bytes {size // number}\nflags 0\n", encoding="utf-8")
+    memory = (192 << 30) // 3 + (1 << 30) // 3
+    assert read_gpus(str(tmp_path / "nodes"), pci) == {**found, "memory_bytes": memory}
     unusable = ["0000:00:00.0 1002:74a1"]
     assert read_gpus(str(tmp_path / "none"), pci) == {
         "vendor": "none",
         "count": 0,
         "names": [],
+        "memory_bytes": None,
         "nvlink_gbytes": None,
         "unusable": unusable,
     }
@@ -168,11 +174,25 @@ OWN = len(glob.glob("/proc/driver/nvidia/gpus/*"))
     [
         (
             f"printf '{H100}\\n%.0s' 1 2 3 4 5 6 7 8",
-            {"vendor": "nvidia", "count": 8, "names": [H100], "nvlink_gbytes": 450.0, "unusable": []},
+            {
+                "vendor": "nvidia",
+                "count": 8,
+                "names": [H100],
+                "memory_bytes": None,
+                "nvlink_gbytes": 450.0,
+                "unusable": [],
+            },
         ),
         (
             f"printf '{L4}\\n{H100}\\n{L4}\\n'",
-            {"vendor": "nvidia", "count": 3, "names": [H100, L4], "nvlink_gbytes": 450.0, "unusable": []},
+            {
+                "vendor": "nvidia",
+                "count": 3,
+                "names": [H100, L4],
+                "memory_bytes": None,
+                "nvlink_gbytes": 450.0,
+                "unusable": [],
+            },
         ),
         # The driver does not run.
         (
@@ -181,6 +201,7 @@ OWN = len(glob.glob("/proc/driver/nvidia/gpus/*"))
                 "vendor": "nvidia" if OWN else "none",
                 "count": OWN,
                 "names": [],
+                "memory_bytes": None,
                 "nvlink_gbytes": 450.0 if OWN else None,
                 "unusable": [] if OWN else ["0000:00:00.0 10de:2330"],
             },
@@ -230,3 +251,57 @@ def nvlinks(*gpus):
 )
 def test_rates_of_nvlink(text, gbytes):
     assert parse_nvlink(text) == gbytes
+
+
+def test_the_memory_of_the_smallest_gpu(tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    asked = "--query-gpu=name,memory.total --format=csv,noheader,nounits"
+    program.write_text(
+        f'#!/bin/sh\n[ "$*" = "{asked}" ] || exit 2\nprintf "A, B, 81559\\nA, B, 40960\\n"\n', encoding="utf-8"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found = read_gpus(str(tmp_path / "kfd"), str(tmp_path / "pci"))
+    assert (found["count"], found["names"], found["memory_bytes"]) == (2, ["A, B"], 40960 << 20)
+
+
+@pytest.mark.parametrize("text", ["", "A", "A, [N/A]", "A, 81559\nA, [N/A]", "A, 0", "A, -1", f"A, {'9' * 5000}"])
+def test_memory_that_not_all_gpus_tell_is_not_known(text):
+    assert parse_gpu_memory(text) is None
+
+
+def interfaces(path, speeds):
+    """A folder as /sys/class/net."""
+    for name, speed in speeds:
+        folder = path / name
+        folder.mkdir(parents=True)
+        (folder / "speed").write_text(f"{speed}\n", encoding="utf-8")
+    return str(path)
+
+
+NDR, HDR, DOWN = (
+    {"name": "x:1", "active": active, "gbps": gbps} for active, gbps in ((1, 400.0), (1, 200.0), (0, 400.0))
+)
+SDR, UNKNOWN = ({"name": "x:1", "active": True, "gbps": gbps} for gbps in (2.5, None))
+
+
+@pytest.mark.parametrize(
+    ("ports", "speeds", "named", "rate"),
+    [
+        ([NDR] * 8, [("eth0", "25000")], "eth0", (3200, "8 RDMA ports")),
+        ([NDR, DOWN, HDR], [], None, (600, "2 RDMA ports")),
+        ([SDR], [], None, (2.5, "1 RDMA port")),
+        ([UNKNOWN], [("eth0", "25000")], None, (25, "eth0")),
+        ([], [("lo", "99999"), ("eth0", "1000"), ("eth1", "100000")], None, (100, "eth1")),
+        ([], [("eth0", "1000"), ("eth1", "100000")], "eth0", (1, "eth0")),
+        ([], [("eth0", "100000"), ("eth1", "100000")], "eth0,eth1", (200, "eth0, eth1")),
+        # Of one of two that carry the data nothing is known.
+        ([], [("eth0", "100000"), ("eth1", "-1")], "eth0,eth1", None),
+        ([], [("eth0", "-1")], "eth0", None),
+        ([], [("eth0", "")], None, None),
+        ([], [], None, None),
+    ],
+)
+def test_line_rate(tmp_path, ports, speeds, named, rate):
+    found = read_line_rate(named, ports, interfaces(tmp_path, speeds))
+    assert found == (rate and {"gbps": rate[0], "source": rate[1]})

@@ -36,6 +36,8 @@ all_reduce (nccl-tests 2.17.6, NCCL 2.28.7), 16 ranks on 2 hosts, float, sum, PA
 
 busbw: peak 346.97 GB/s at 1 GiB, average 124.44 GB/s; 0 wrong values
 published: 436.95 GB/s at 1 GiB, AWS p5.48xlarge, 2 x 8 H100, EFA (aws-p5); this is 79 % of it
+Two hosts: by trees or NVLink's switches, all_reduce needs about 65 % of the network, so a third of
+  it can be lost and not show. all_gather shows it, and so does NCCL_ALGO=Ring.
 
 Verdict over 1 test: PASS
 """
@@ -51,6 +53,26 @@ def test_format_size(size, text):
 
 def test_table():
     assert results_table(NCCL) == NCCL_TABLE
+
+
+@pytest.mark.parametrize(
+    ("changes", "env", "is_noted"),
+    [
+        ({}, {}, True),
+        ({}, {"NCCL_ALGO": "Tree"}, True),
+        ({}, {"NCCL_ALGO": " RING "}, False),
+        ({"env": {"NCCL_ALGO": "Ring"}}, {}, False),
+        ({"host_count": 3}, {}, False),
+        ({"host_count": 1}, {}, False),
+        ({"collective": "all_gather"}, {}, False),
+        ({"tool": {"name": "cpu", "version": None, "nccl_version": None}}, {}, False),
+        ({"summary": {**NCCL[0]["summary"], "peak_busbw": None}}, {}, False),
+    ],
+)
+def test_what_two_hosts_hide_stands_beside_their_number(changes, env, is_noted):
+    document = {**NCCL[0], **changes, "points": {"env": env}}
+    for text in (results_table([document]), results_markdown([document])):
+        assert ("a third of" in text) == is_noted
 
 
 def test_table_says_what_was_not_measured_with_nccl():
@@ -135,3 +157,16 @@ def test_names_from_machines_cannot_break_the_markdown():
 def test_only_documents_are_taken(documents):
     with pytest.raises(GpufabricError, match="a list of result documents is needed"):
         check_documents(documents)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("soak", {"cycles": "many"}), ("stragglers", [{"rank": 1}]), ("soak", [1]), ("stragglers", "x")]
+)
+def test_a_soak_or_stragglers_that_are_none_are_refused(name, value):
+    with pytest.raises(GpufabricError, match=name):
+        check_documents([{**NCCL[0], name: value}])
+    # Documents of earlier releases have neither.
+    earlier = {key: item for key, item in NCCL[0].items() if key not in ("soak", "stragglers")}
+    (checked,) = check_documents([earlier])
+    assert checked["soak"] is None and checked["stragglers"] is None
+    assert results_table([earlier]) == NCCL_TABLE

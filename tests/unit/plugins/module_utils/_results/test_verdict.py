@@ -8,12 +8,14 @@ import pathlib
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import bus_factor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import Topology, ceiling
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.published import published
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import REFERENCES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
+from ansible_collections.gpufabric.nccl.tests.benchmark import defaults
 
 DOCS = pathlib.Path(__file__).parents[5] / "docs"
 G = 1 << 30
@@ -365,6 +367,13 @@ def test_rule_may_name_what_is_held_against_the_baseline():
         ("all_gather", 96, 12, {}, 400),
         ("reduce_scatter", 16, 2, {}, 400),
         ("broadcast", 16, 2, {}, 400),
+        # One or two of the 8 GPUs of each host.
+        ("all_reduce", 2, 2, {"gpus": 8}, 50),
+        ("all_gather", 4, 2, {"gpus": 8}, 100),
+        ("alltoall", 2, 2, {"gpus": 8}, 50),
+        ("all_reduce", 16, 2, {"gpus": 8}, 400),
+        # A single NIC is shared by all of them.
+        ("all_reduce", 2, 2, {"gpus": 8, "rails": 1}, 50),
         # 79.11 was measured on such machines.
         ("alltoall", 16, 2, {}, 93.75),
         # 47 and 48 were.
@@ -569,6 +578,7 @@ def test_rules_are_checked(rule, message):
         ({"thresholds": {"rules": {"limit": 1}}}, "thresholds.rules: "),
         ({"thresholds": {"topology": {"nics": 8}}}, "thresholds.topology.nics: 8 "),
         ({"thresholds": {"topology": {"rails": 0}}}, "thresholds.topology.rails: 0 "),
+        ({"thresholds": {"topology": {"gpus": 0}}}, "thresholds.topology.gpus: 0 "),
         ({"thresholds": {"topology": {"in_network_reduction": "x"}}}, "thresholds.topology.in_network_reduction: 'x' "),
         ({"thresholds": {"reference": "mine"}}, "thresholds.reference: 'mine' "),
     ],
@@ -631,6 +641,45 @@ def test_the_example_accepts_healthy_machines_of_any_number_and_no_lost_quarter(
     assert judge(healthy + 10 / most) == "pass"
     # Of two hosts, all_reduce does not show it: there is no such rule.
     assert judge(healthy * 0.75) == ("pass" if (collective, hosts) == ("all_reduce", 2) else "fail")
+
+
+#: Of the ceiling, as was published: OCI H100 (4 hosts); AWS H100.
+SHARES = {"all_reduce": 391.10 / 400, "all_gather": 338.57 / 400, "alltoall": 79.11 / 93.75}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "hosts"), [(2, 1), (8, 1), (2, 2), (4, 4), (16, 2), (24, 3), (64, 8), (128, 16), (1000, 125)]
+)
+@pytest.mark.parametrize("collective", SHARES)
+def test_the_example_accepts_healthy_machines_from_2_to_1000_ranks(example, ranks, hosts, collective):
+    """Whole curves, with rules about latency, dips and cliffs, too; and no machine that lost a NIC where its number shows that."""
+
+    def judge(share):
+        curve = defaults.curve(collective, hosts, share)
+        if ranks < hosts * defaults.GPUS and hosts > 1:
+            # A GPU alone on its host has one NIC.
+            most = ceiling(Topology(nic_gbps=400, rails=1), collective, ranks, hosts)[1] * SHARES[collective]
+            moved = [(size, size * bus_factor(collective, ranks) / 1e9) for size, _value in curve]
+            curve = [(size, volume / (30e-6 + volume / most)) for size, volume in moved]
+        result = example.judge(defaults.document(collective, hosts, ranks, curve))
+        return result["verdict"], [entry["message"] for entry in result["verdicts"] if entry["passed"] is False]
+
+    verdict, missed = judge(1.0)
+    assert verdict == "pass", missed
+    if ranks == hosts * defaults.GPUS and hosts > 1 and (collective, hosts) != ("all_reduce", 2):
+        assert judge(7 / 8)[0] == "fail"
+
+
+def test_the_faults_that_the_example_sees():
+    """The tables of docs/verdicts.md."""
+    page = (DOCS / "verdicts.md").read_text(encoding="utf-8")
+    for name, fault in defaults.FAULTS.items():
+        shown = [defaults.missed_limits(one, hosts, *fault) for hosts in (2, 16) for one in defaults.judges()]
+        assert f"| {name} | {' | '.join(shown)} |" in page
+        peaks = [
+            defaults.peak_text(hosts, *fault, size) for hosts in (2, 16) for size in (defaults.EARLIER_LARGEST, 8 * G)
+        ]
+        assert f"| {name} | {' | '.join(peaks)} |" in page
 
 
 def test_assertions_need_a_library():
