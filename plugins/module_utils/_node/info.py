@@ -39,7 +39,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import
     NodeInfo,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
-from ansible_collections.gpufabric.nccl.plugins.module_utils._rdma import read_ports
+from ansible_collections.gpufabric.nccl.plugins.module_utils._rdma import Port, read_ports
 
 #: Where vendors put Open MPI: AWS, HPC-X, NVIDIA's images, MLNX_OFED, RHEL.
 MPI_PREFIXES = (
