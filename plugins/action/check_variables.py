@@ -12,7 +12,7 @@ import typing as t
 
 from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings, with_sizes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import with_sweep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import shown
@@ -226,7 +226,7 @@ class ActionModule(VariablesAction):
             self._check_shared({name: values[name] for name in names if name in values})
             if role.name == "nccl_benchmark":
                 # In time for pods, which are created before the benchmark is planned.
-                check_settings(with_sweep(without_prefix(values, "nccl_benchmark_")))
+                check_settings(with_sweep(with_sizes({}, without_prefix(values, "nccl_benchmark_"))))
 
     def _is_told(self, name: str) -> bool:
         """Whether a variable has a value here: a template may name what is known later, or on workers alone."""

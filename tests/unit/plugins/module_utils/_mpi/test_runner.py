@@ -233,7 +233,7 @@ def test_who_follows_a_run_says_anew_how_long_it_goes_on_without_him(run):
     assert run.orphan_limit() == 3600
     assert run.start(plan(run, SLEEP, orphan=0.5), go_through)
     events = pathlib.Path(run.run_dir.mpi, "events.jsonl")
-    wait(lambda: '"event": "over"' in events.read_text())
+    wait(lambda: events.exists() and '"event": "over"' in events.read_text())
     (problem,) = run.result()["points"][0]["problems"]
     assert problem["id"] == "orphaned" and "0.5 s" in problem["cause"]
 
@@ -368,13 +368,13 @@ REAL = pathlib.Path(__file__).parents[3] / "fixtures" / "nccl_tests" / "2.19.6-p
 def test_json_that_a_program_writes_is_read_and_removed(run, written, told, stragglers, problems):
     """It holds the environment of the ranks, secrets included."""
     table = pathlib.Path(f"{REAL}.txt").read_text(encoding="utf-8").replace(" out.json", f" {run.run_dir.mpi}/{told}")
-    program = f"print({table!r})"
+    left = pathlib.Path(run.run_dir.mpi, "program.json.7")
+    program = f"print({table!r})\nopen({str(left)!r}, 'w').close()"
     if written:
         program += (
             f"\nopen({str(pathlib.Path(run.run_dir.mpi) / written)!r}, 'w').write(open({f'{REAL}.json'!r}).read())"
         )
     begin(run, plan(run, program, ranks=1))
-    pathlib.Path(run.run_dir.mpi, "program.json.7").touch()
     Follower(run).until_over()
     (point,) = run.result()["points"]
     (document,) = point["results"]
