@@ -111,9 +111,12 @@ def test_pods_with_gpus(cluster, runs, gpus):
         nccl_benchmark_collectives=["all_reduce", "alltoall"],
         worker_pods_keep=True,
     )
-    assert played.returncode == 0, played.output
-    check_requests(cluster, runs.namespace)
-    removed = runs.teardown()
+    try:
+        assert played.returncode == 0, played.output
+        check_requests(cluster, runs.namespace)
+    finally:
+        # The next test writes what these pods have mounted.
+        removed = runs.teardown()
     assert removed.returncode == 0, removed.output
     assert "Backend nccl: GPUs and nccl-tests are on all workers. 4 ranks on 2 hosts" in played.output
     check(runs.results(), ["gpufabric-default-0", "gpufabric-default-1"])
@@ -131,10 +134,12 @@ def test_an_mpijob_with_gpus(cluster_player, cluster, namespace, tmp_path, opera
         nccl_benchmark_collectives=["all_reduce", "alltoall"],
         mpijob_keep=True,
     )
-    assert played.returncode == 0, played.output
-    check(run.results(), ["gpufabric-t1-worker-0", "gpufabric-t1-worker-1"])
-    check_requests(cluster, namespace)
-    own = {"gpufabric_namespace": namespace, "gpufabric_run_id": "t1", "gpufabric_mpijobs": True}
-    removed = cluster_player.playbook("gpufabric.nccl.teardown", **own)
+    try:
+        assert played.returncode == 0, played.output
+        check_requests(cluster, namespace)
+    finally:
+        own = {"gpufabric_namespace": namespace, "gpufabric_run_id": "t1", "gpufabric_mpijobs": True}
+        removed = cluster_player.playbook("gpufabric.nccl.teardown", **own)
     assert removed.returncode == 0, removed.output
+    check(run.results(), ["gpufabric-t1-worker-0", "gpufabric-t1-worker-1"])
     run.wait_gone()
