@@ -48,7 +48,8 @@ class Fault:
 
     ``program``: what is run, by default one that ends at once. ``options``: of mpi_run. ``look``: of the look after it.
     ``where``: the launcher has the fault instead of the worker. ``host``: False where it is nobody's. ``beside``: warnings of the
-    same host, of what could not be ended there. ``cut``: the program's own table ends before its summary. ``versions``: that it is made with. ``stand_in``: what is not the real thing.
+    same host, of what could not be ended there. ``cut``: the program's own table ends before its summary. ``versions``: that it is
+    made with. ``stand_in``: what is not the real thing.
     """
 
     what: str
