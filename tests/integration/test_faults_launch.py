@@ -48,7 +48,8 @@ class Fault:
 
     ``program``: what is run, by default one that ends at once. ``options``: of mpi_run. ``look``: of the look after it.
     ``where``: the launcher has the fault instead of the worker. ``host``: False where it is nobody's. ``beside``: warnings of the
-    same host, of what could not be ended there. ``versions``: that it is made with. ``stand_in``: what is not the real thing.
+    same host, of what could not be ended there. ``cut``: the program's own table ends before its summary. ``versions``: that it is
+    made with. ``stand_in``: what is not the real thing.
     """
 
     what: str
@@ -61,6 +62,7 @@ class Fault:
     where: str = "a worker"
     host: bool = True
     beside: tuple[str, ...] = ()
+    cut: bool = False
     versions: tuple[str, ...] = VERSIONS
     stand_in: str = ""
 
@@ -278,6 +280,7 @@ BATCHES: dict[str, tuple[Fault, ...]] = {
             "rm -r /opt/trouble",
             program=("env", "PYTHONPATH=/opt/trouble", *CPU_ARGV, *ENDLESS),
             options={"silence_timeout": 6, "files": CPU_FILES, "mca": {"mpi_yield_when_idle": "1"}},
+            cut=True,
         ),
         Fault(
             "rank that never starts",
@@ -530,6 +533,7 @@ def test_faults_of_hosts(mesh, told, batch, version):
         problems = mesh.launch(calls, version)
     for launcher, fault in faults.items():
         host = node[launcher] if fault.host else None
+        cut = [("output-cut", None, "warning")] if fault.cut else []
         told.fault(
             fault.what,
             problems[launcher][0],
@@ -537,7 +541,7 @@ def test_faults_of_hosts(mesh, told, batch, version):
             host,
             told_by,
             fault.where,
-            beside=[(identity, host, "warning") for identity in fault.beside],
+            beside=[*((identity, host, "warning") for identity in fault.beside), *cut],
             stand_in=fault.stand_in,
         )
     told.check()

@@ -143,7 +143,7 @@ def test_points_of_all_kinds(launch, tmp_path):
     assert two["results"][0]["rank_count"] == 6 and two["results"][0]["host_count"] == 3
     assert dies["exit_status"] == 3 and any("exit" in line.lower() for line in dies["said"])
     assert [hangs["problems"][0]["id"], deaf["problems"][0]["id"]] == ["rank-stopped", "timeout"]
-    assert hangs["problems"][0]["host"] == launch.addresses["g1"]
+    assert hangs["problems"][0]["host"] == launch.addresses["g2"]
     assert plain["results"] == [] and plain["unread"]
     assert {entry["error"] for entry in result["reaped"]} == {None}
     for node in launch.names:
