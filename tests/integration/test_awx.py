@@ -129,6 +129,10 @@ def test_a_job_hands_on_its_numbers_in_small_events_and_keeps_its_results(jobs, 
     folder = jobs.results / "8"
     assert {"results.json", "report.md", "output.tar.gz"} <= {path.name for path in folder.iterdir()}
     results = json.loads((folder / "results.json").read_text())["results"]
+    for one, document in zip(numbers, results):
+        assert [one[name] for name in ("peak_busbw", "avg_busbw", "wrong")] == [
+            document["summary"][name] for name in ("peak_busbw", "avg_busbw", "wrong")
+        ]
     assert results[0]["points"]["env"] == {"NCCL_ALGO": "Ring"} and len(results[0]["rows"]) == 14
 
     lengths = {len(json.dumps(event)): event for event in job.events}

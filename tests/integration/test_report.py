@@ -10,7 +10,6 @@ import json
 import pathlib
 
 import pytest
-from conftest import ROOT
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("junitparser")
