@@ -343,17 +343,20 @@ class ActionModule(NodeAction):
 
 
 def told_invocation(invocation: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The arguments as a result may show them, with much verbosity or in the events of AWX: of files their length, no values that may be secret."""
+    """The arguments as a result may show them, with much verbosity or in the events of AWX.
+
+    Of files their length, of points their number, since the result has them, and no values that may be secret.
+    """
     arguments = invocation.get("module_args")
     if not isinstance(arguments, dict):
         return dict(invocation)
     told = dict(arguments)
     if isinstance(told.get("files"), dict):
         told["files"] = {name: f"({len(str(text))} characters)" for name, text in told["files"].items()}
-    for place in (told, *(told["points"] if isinstance(told.get("points"), list) else ())):
-        for name in ("env", "node_env"):
-            if isinstance(place, dict) and isinstance(place.get(name), dict):
-                place[name] = shown_environment(place[name])
+    if isinstance(told.get("points"), list):
+        told["points"] = f"({len(told['points'])} points)"
+    if isinstance(told.get("node_env"), dict):
+        told["node_env"] = shown_environment(told["node_env"])
     return {**invocation, "module_args": told}
 
 

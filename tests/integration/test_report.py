@@ -10,7 +10,6 @@ import json
 import pathlib
 
 import pytest
-from conftest import ROOT
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("junitparser")
@@ -214,34 +213,3 @@ def test_a_missing_library_costs_its_file_and_a_warning(player, tmp_path):
     assert played.output.count("[WARNING]") == 1 and "Traceback" not in played.output
     assert "lacks Python libraries: report.html, junit.xml. To have them: " in told
     assert "-m pip install matplotlib junitparser" in told
-
-
-def test_the_jobs_of_a_workflow_get_the_numbers(tmp_path):
-    """AWX runs a job by ansible-runner, and hands on what is in this event."""
-    runner = pytest.importorskip("ansible_runner")
-    rules = {"rules": [{"name": "Network", "limit": 1000}]}
-    play = use("check", tmp_path / "report", before=[read(OUTPUT.read_text())], report_thresholds=rules)
-    (tmp_path / "project").mkdir()
-    (tmp_path / "project" / "play.yml").write_text(json.dumps([play]))
-    played = runner.run(
-        private_data_dir=str(tmp_path),
-        playbook="play.yml",
-        inventory="check",
-        envvars={"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")},
-        quiet=True,
-    )
-    assert played.status == "failed", played.stdout.read()
-    (artifacts,) = [
-        event["event_data"]["artifact_data"]
-        for event in played.events
-        if "artifact_data" in event.get("event_data", {})
-    ]
-    (numbers,) = artifacts["gpufabric_numbers"]
-    document = json.loads((tmp_path / "report" / "results.json").read_text())["results"][0]
-    assert artifacts["gpufabric_verdict"] == numbers["verdict"] == "fail"
-    assert {name: numbers[name] for name in ("collective", "host_count", "rank_count")} == {
-        name: document[name] for name in ("collective", "host_count", "rank_count")
-    }
-    assert numbers["peak_busbw"] == document["summary"]["peak_busbw"] == 346.971
-    assert numbers["avg_busbw"] == document["summary"]["avg_busbw"]
-    assert numbers["limits_missed"] == ["Network"] and numbers["causes"][0]["id"] == "limit-missed"

@@ -72,7 +72,7 @@ def test_arguments_are_told_without_texts_of_files_and_values_that_may_be_secret
     }
     told = told_invocation({"module_args": given})["module_args"]
     assert told["files"] == {"cpu_perf.py": "(40000 characters)"} and told["timeout"] == 5
-    assert told["points"][0]["env"]["NCCL_ALGO"] == "Ring" and "s3cr3t" not in str(told) and len(str(told)) < 500
+    assert told["points"] == "(2 points)" and "s3cr3t" not in str(told) and len(str(told)) < 500
     assert told_invocation({"module_args": ""}) == {"module_args": ""}
 
 

@@ -160,6 +160,10 @@ def test_a_search_has_the_limits_of_a_benchmark(planned, value, begins):
     launch = planned(IsolationStep, "isolate", {"step": "begin", "infos": infos}, **given)["launch"]
     limits = ("output_limit", "orphan_timeout", "silence_timeout")
     assert [launch[name] for name in limits] == [begins, 90, 0]
+    # Those of the role itself, as text of a survey.
+    given = {"isolate_timeout": "77", "isolate_startup_timeout": ""}
+    launch = planned(IsolationStep, "isolate", {"step": "begin", "infos": infos}, **given)["launch"]
+    assert (launch["timeout"], launch["startup_timeout"]) == (77, 60)
 
 
 def test_a_limit_of_no_sense_is_refused_before_a_search(planned):
