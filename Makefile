@@ -145,7 +145,8 @@ lint-workflows: install ## workflows of GitHub and the examples for CI: their sc
 .PHONY: lint-shell
 lint-shell: ## shellcheck
 	@if command -v shellcheck >/dev/null; then \
-	  awk 'FNR == 1 && /^#!.*bash/ { print FILENAME }' .ci/run containers/*/* scripts/* tests/stand_in/nvidia-smi tests/testbed/* | \
+	  find .ci/run containers scripts tests/stand_in/nvidia-smi tests/testbed -type f \
+	    -exec awk 'FNR == 1 && /^#!.*bash/ { print FILENAME }' {} + | \
 	    xargs -t shellcheck --external-sources; \
 	else \
 	  echo "skipped: shellcheck is not installed"; \
