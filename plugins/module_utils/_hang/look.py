@@ -108,7 +108,9 @@ def look(point: str, directory: str | None, variable: str, names: t.Sequence[str
         rank = _rank(environments[pid])
         top = pid
         # What a rank has started belongs to it: its program may be the child of a shell.
-        while processes[top].parent in meant and _rank(environments[processes[top].parent]) == rank is not None:
+        while rank is not None and processes[top].parent in meant:
+            if _rank(environments[processes[top].parent]) != rank:
+                break
             top = processes[top].parent
         groups.setdefault((rank, top), []).append(pid)
     unknown = sum(process.parent in meant and pid not in meant for pid, process in processes.items())

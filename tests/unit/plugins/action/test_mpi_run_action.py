@@ -86,7 +86,7 @@ def test_a_task_that_is_left_of_a_killed_playbook_ends_its_run(monkeypatch):
         _execute_module=lambda **_keywords: begun,
         _ask_once=lambda *_arguments: calls.append("asked"),
         _stop=lambda: calls.append("stopped"),
-        _show=lambda line: calls.append(line),
+        _show=calls.append,
     )
     monkeypatch.setattr(mpi_run.multiprocessing, "parent_process", lambda: types.SimpleNamespace(pid=os.getppid() + 1))
     with pytest.raises(KeyboardInterrupt):

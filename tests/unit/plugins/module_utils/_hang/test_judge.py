@@ -48,13 +48,13 @@ def answer(host, ranks, daemons=({},), unknown=0):
     }
 
 
-def seen(usual=POLLS, without=(), hosts=HOSTS, odd=None, **more):
+def seen(usual=None, without=(), hosts=HOSTS, odd=None, **more):
     """What the hosts tell of ranks that all do the usual, but for those in ``odd``, and those that are not there."""
     answers = {
         host: answer(
             host,
             {
-                rank: (odd or {}).get(rank, usual)
+                rank: (odd or {}).get(rank, usual or POLLS)
                 for rank in (HOSTS.index(host) * 2, HOSTS.index(host) * 2 + 1)
                 if rank not in without
             },

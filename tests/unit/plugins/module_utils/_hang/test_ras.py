@@ -233,7 +233,7 @@ def test_a_process_that_takes_connections_and_is_stopped_is_passed_over(monkeypa
     monkeypatch.setattr("ansible_collections.gpufabric.nccl.plugins.module_utils._hang.look._RAS_INTERVAL", 0.1)
     monkeypatch.setattr("ansible_collections.gpufabric.nccl.plugins.module_utils._hang.look._HANDSHAKE", 0.1)
     monkeypatch.setattr("ansible_collections.gpufabric.nccl.plugins.module_utils._hang.look._MOST_TRIES", 40)
-    server = serving("json", lambda: job())
+    server = serving("json", job)
     stopped = ras.listen(server.address)
     assert len(ask_ras(server.address, 8)) == 2
     stopped.close()
