@@ -11,7 +11,7 @@ KEEP ?=
 # What costs least comes first. Of what is joined by "/", make test runs one, another one at each commit.
 CHECKS ?= lint-ansible lint-yaml lint-python lint-types lint-changelog lint-workflows lint-shell docs site build \
   sanity sanity-nodes sanity-2.18/sanity-2.20/sanity-2.21/sanity-next units units-nodes demo molecule integration kubernetes \
-  molecule-kubernetes/fuzz/demo-kubernetes/first-minutes-bookworm/first-minutes-trixie
+  molecule-kubernetes/fuzz/demo-kubernetes/first-minutes
 # all, none, or 2/8: the second of eight parts.
 SLOW ?= none
 export NODES COLLECTIVES KEEP
@@ -76,10 +76,9 @@ demo: may-be-root install ## the whole job on local nodes without GPUs; results 
 demo-down: install ## remove the nodes that "make demo KEEP=1" left
 	@scripts/as-root scripts/alone demo scripts/demo down
 
-FIRST_MINUTES := first-minutes-bookworm first-minutes-trixie
-.PHONY: $(FIRST_MINUTES)
-$(FIRST_MINUTES): first-minutes-%: install
-	scripts/as-root scripts/alone $@ scripts/first-minutes $*
+.PHONY: first-minutes
+first-minutes: install ## README's commands for an installed collection, on a Debian 12 in which nothing was installed
+	scripts/as-root scripts/alone $@ scripts/first-minutes bookworm
 
 .PHONY: demo-kubernetes
 demo-kubernetes: may-be-root install ## the whole job on pods of a cluster that it starts (built first, once: minutes)
