@@ -44,7 +44,10 @@ def test_a_node_is_described_as_it_is(nodes):
     assert node["cpus"] == int(nodes.shell("g1", "nproc").stdout)
     assert node["shm_bytes"] == 1 << 30
     assert not found["changed"] and checked["node"] == node
-    assert auto["node"] == {**node, "control": None, "data": None}
+    # Both are as fast.
+    rate = {**node["line_rate"], "source": "eth0"}
+    assert node["line_rate"]["source"] == "net1"
+    assert auto["node"] == {**node, "control": None, "data": None, "line_rate": rate}
 
 
 def test_gpus_are_the_ones_that_nvidia_smi_lists(nodes):
@@ -52,7 +55,10 @@ def test_gpus_are_the_ones_that_nvidia_smi_lists(nodes):
     names = nodes.shell("g1", program, check=False).stdout.splitlines()
     gpus = nodes.module("mpi_node_info", {})["node"]["gpus"]
     unusable = gpus.pop("unusable")
-    assert gpus == {"vendor": "nvidia" if names else "none", "count": len(names), "names": sorted(set(names))}
+    if not names:
+        assert (gpus.pop("memory_bytes"), gpus.pop("nvlink_gbytes")) == (None, None)
+    found = {name: gpus[name] for name in ("vendor", "count", "names")}
+    assert found == {"vendor": "nvidia" if names else "none", "count": len(names), "names": sorted(set(names))}
     assert not (names and unusable)
 
 
@@ -66,7 +72,8 @@ def test_gpus_of_a_node_that_lists_some(breakable):
         gpus = breakable.module("mpi_node_info", {})["node"]["gpus"]
     finally:
         breakable.shell("g1", f"rm {path}")
-    assert gpus == {"vendor": "nvidia", "count": 3, "names": ["GPU A", "GPU B"], "unusable": []}
+    known = {"vendor": "nvidia", "count": 3, "names": ["GPU A", "GPU B"], "unusable": []}
+    assert gpus == {**known, "memory_bytes": None, "nvlink_gbytes": None}
 
 
 def test_bad_input_is_one_line(nodes):

@@ -25,7 +25,7 @@ from groups import one_at_a_time
 DOCUMENT_KEYS = {
     *("schema", "tool", "collective", "complete", "config", "ranks", "rows", "summary", "points", "env"),
     *("host_count", "rank_count", "problems", "verdict", "lost_rows", "json_output"),
-    *("transport", "software", "hardware"),
+    *("transport", "software", "hardware", "stragglers", "soak"),
 }
 START_SSHD = "gpufabric.nccl.key_exchange : Start a private sshd on every worker"
 MESH = "gpufabric.nccl.key_exchange : Give every worker the keys and addresses of all others"

@@ -307,9 +307,7 @@ def test_the_network_that_nccl_uses(machines, tmp_path):
 
 def finished(machines: Machines, run_id: str) -> dict[str, str]:
     """What the points have printed that are over, by their directory."""
-    command = (
-        f"cd /run/gpufabric/{run_id}/mpi/points && for over in */exit.json; do [ -e $over ] && sha256sum ${{over%/*}}/stdout; done"
-    )
+    command = f"cd /run/gpufabric/{run_id}/mpi/points && for over in */exit.json; do [ -e $over ] && sha256sum ${{over%/*}}/stdout; done"
     lines = machines.nodes.shell("g1", command, check=False).stdout.splitlines()
     return {line.split()[1]: line.split()[0] for line in lines}
 

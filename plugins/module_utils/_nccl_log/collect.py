@@ -35,6 +35,9 @@ _MOST_NAMES = 64
 _LONGEST = 300
 #: All that a name or a value of the log has. Line breaks and markup would get into reports.
 _WORD = re.compile(rf"[\w .:/+@()-]{{0,{_LONGEST}}}\Z", re.ASCII)
+#: Of NVIDIA's driver, with closed and with open source, such as "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19".
+_NVIDIA = re.compile(r"Module(?: for \w+)? +(\d{2,5}(?:\.\d{1,5}){1,3})\b", re.ASCII)
+_AMD = re.compile(r"\d{1,5}(?:\.\d{1,5}){1,3}\Z", re.ASCII)
 _CHANNELS = re.compile(r"[0-9]{1,5}\Z")
 #: Every reader of JSON takes smaller ones as they are.
 _TOO_MANY = 1 << 53
@@ -70,12 +73,33 @@ def collect(directory: str, root: str = "/") -> Answer:
         complaints += log.complaints[: MOST_COMPLAINTS - len(complaints)]
         files += 1
         size += status.st_size
+    driver = gpu_driver(root)
+    if driver is not None:
+        for host in found.values():
+            host["driver"] = {driver: 1}
     return {"facts": found, "complaints": complaints, "files": files, "bytes": size, "rdma": active_ports(root)}
 
 
 def active_ports(root: str = "/") -> list[str]:
     """The ports of RDMA devices that are active, as NCCL names them: ``mlx5_0:1``."""
     return [port["name"] for port in read_ports(root) if port["active"] and _is_word(port["name"])][:MOST_VALUES]
+
+
+def gpu_driver(root: str = "/") -> str | None:
+    """The version of the GPU driver: of NVIDIA's kernel module, else that of amdgpu; None if neither tells it. ``root``: as of collect."""
+    found = _NVIDIA.search(_first_line(os.path.join(root, "proc/driver/nvidia/version")))
+    if found:
+        return found.group(1)
+    version = _first_line(os.path.join(root, "sys/module/amdgpu/version"))
+    return version if _AMD.match(version) else None
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.readline(_LONGEST).strip()
+    except OSError:
+        return ""
 
 
 def parse_answer(text: str) -> Answer | None:

@@ -58,7 +58,10 @@ class Transport(_Launched):
 
 
 class Software(t.TypedDict):
-    """What the ranks ran with. ``cuda`` is what NCCL was built for, ``driver_cuda`` the newest that the driver can."""
+    """What the ranks ran with. ``cuda`` is what NCCL was built for, ``driver_cuda`` the newest that the driver can.
+
+    ``driver`` is the GPU driver's own version, which the log does not have: it is known if the host was asked.
+    """
 
     nccl: str | None
     cuda: str | None

@@ -36,6 +36,7 @@ LABELS = {
     "mnnvl": "multi-node NVLink",
     "nccl": "NCCL",
     "cuda": "CUDA of NCCL",
+    "driver": "GPU driver",
     "driver_cuda": "CUDA of the driver",
     "plugin_version": "network plugin",
 }
@@ -110,13 +111,15 @@ def software_of(fleet: FleetFacts) -> Software | None:
     if not fleet:
         return None
     facts = {
-        name: {fact: _only(set(host.get(fact, {}))) for fact in ("nccl", "cuda", "driver_cuda", "plugin_version")}
+        name: {
+            fact: _only(set(host.get(fact, {}))) for fact in ("nccl", "cuda", "driver", "driver_cuda", "plugin_version")
+        }
         for name, host in sorted(fleet.items())
     }
     return {
         "nccl": _agreed(facts, "nccl"),
         "cuda": _agreed(facts, "cuda"),
-        "driver": None,
+        "driver": _agreed(facts, "driver"),
         "driver_cuda": _agreed(facts, "driver_cuda"),
         "plugin_version": _agreed(facts, "plugin_version"),
         "differences": _differences({name: host for name, host in facts.items() if name != NO_HOST}),

@@ -14,6 +14,7 @@ import sys
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils import _remote_python
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log import collect
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary import software_of
 
 LINE = "g1:{pid}:9 [0] NCCL INFO Using network IB\n"
 WARNING = "g1:2:9 [0] net_ib.cc:99 NCCL WARN NET/IB : mlx5_0:1 async fatal event\n"
@@ -61,6 +62,48 @@ def test_active_ports(tmp_path):
         port.mkdir(parents=True)
         (port / "state").write_text(f"{state}\n")
     assert collect.active_ports(str(tmp_path)) == ["mlx5_0:1", "mlx5_2:1"]
+
+
+@pytest.mark.parametrize(
+    ("nvidia", "amd", "driver"),
+    [
+        # README of NVIDIA's driver 535, and of its open kernel modules 550.
+        (
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\nGCC\n",
+            None,
+            "535.104.05",
+        ),
+        (
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build  (x)\n",
+            "6.8.5\n",
+            "550.54.15",
+        ),
+        (None, "6.8.5\n", "6.8.5"),
+        ("NVRM version: none\n", "a\x1b[31m\n", None),
+        ("9" * 100_000, "1." * 50_000, None),
+        (None, None, None),
+    ],
+)
+def test_version_of_the_gpu_driver(tmp_path, logs, nvidia, amd, driver):
+    for path, text in (("proc/driver/nvidia/version", nvidia), ("sys/module/amdgpu/version", amd)):
+        if text is not None:
+            (tmp_path / path).parent.mkdir(parents=True)
+            (tmp_path / path).write_text(text)
+    assert collect.gpu_driver(str(tmp_path)) == driver
+    answer = collect.collect(str(logs), str(tmp_path))
+    assert answer["facts"]["g1"].get("driver") == (driver and {driver: 1})
+    assert collect.parse_answer(f"{collect.MARK}{json.dumps(answer)}") == answer
+
+
+def test_hosts_whose_driver_differs_are_named():
+    facts = {
+        host: {"nccl": {"2.30.7": 1}, "driver": {version: 1}} for host, version in zip("abc", ("1.2", "1.2", "1.3"))
+    }
+    software = software_of(facts)
+    assert software["driver"] is None
+    (difference,) = software["differences"]
+    assert (difference["fact"], difference["host"], difference["value"]) == ("driver", "c", "1.3")
+    assert software_of({"a": facts["a"]})["driver"] == "1.2"
 
 
 def test_it_runs_without_the_collection(logs):
