@@ -745,7 +745,7 @@ ENTRIES = (
     entry(
         "soak-dip",
         "The bandwidth dipped [{count} times|several times] while the test ran again and again[, by up to {percent} %].",
-        "Look what happened on the hosts and in the network at these moments: other jobs, throttling (nvidia-smi -q -d PERFORMANCE), a port"
+        "Find out what happened on the hosts and in the network at these moments: other jobs, throttling (nvidia-smi -q -d PERFORMANCE), a port"
         " that flapped (dmesg).",
         severity="warning",
         found_by=_PARSER,

@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import threading
 import time
+import traceback
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import ENDS_WELL, diagnose, problem
@@ -345,7 +346,8 @@ class _Runner:
             watched = Watched(f"{run_dir.run_id}/{number}", run_dir.path, own)
             return look_at_hang(watched, self._plan.reach, self._plan.looking, os.environ)
         except Exception:
-            # The point ends all the same, with less to say.
+            # The point ends all the same, with less to say. This goes to the runner's log.
+            traceback.print_exc()
             return None
 
     def _hang_problems(
@@ -376,6 +378,7 @@ class _Runner:
         try:
             return hang_problems(seen, Launched(expected, placed, gpus), otherwise, quiet)
         except Exception:
+            traceback.print_exc()
             return []
 
     def _json(self) -> str:
