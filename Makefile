@@ -77,8 +77,9 @@ demo-down: install ## remove the nodes that "make demo KEEP=1" left
 	@scripts/as-root scripts/alone demo scripts/demo down
 
 .PHONY: first-minutes
-first-minutes: install ## README's commands for an installed collection, on a Debian 12 in which nothing was installed
+first-minutes: install ## README's commands for an installed collection, on a Debian 12 and a Debian 13 in which nothing was installed
 	scripts/as-root scripts/alone $@ scripts/first-minutes bookworm
+	scripts/as-root scripts/alone $@ scripts/first-minutes trixie
 
 .PHONY: demo-kubernetes
 demo-kubernetes: may-be-root install ## the whole job on pods of a cluster that it starts (built first, once: minutes)

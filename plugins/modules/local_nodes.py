@@ -91,7 +91,7 @@ options:
     default: 30
 requirements:
   - root
-  - podman 4.0 or newer with crun, netavark, aardvark-dns and iptables
+  - podman 4.0 or newer with crun, netavark, aardvark-dns and iptables, from netavark 1.12 on nftables
   - OpenSSH's sshd and ssh-keygen
 notes:
   - If a machine mounts cgroups v1 and v2 side by side, crun starts nothing until every v1 controller is mounted. The

@@ -70,12 +70,15 @@ _CONTAINER_OPTIONS = (
 _THIS_ROOT = ("--rootfs", "/:O")
 # Seconds in which podman's DNS learns of a node, also on a busy machine.
 _NAMES_PATIENCE = 5
-# The packages of Debian and Ubuntu that have the programs; netavark calls iptables.
+# The packages of Debian and Ubuntu that have the programs; netavark calls iptables, and nft from Debian 13 on.
 _PACKAGES = {
-    "podman": ("podman", "crun", "netavark", "aardvark-dns", "iptables"),
+    "podman": ("podman", "crun", "netavark", "aardvark-dns", "iptables", "nftables"),
     "ssh-keygen": ("openssh-client",),
     "sshd": ("openssh-server",),
 }
+
+# What netavark calls, of which podman does not look whether it is there; by its package.
+_FIREWALL_PACKAGES = {"nft": "nftables", "iptables": "iptables"}
 
 _PREFIX = re.compile(r"[a-z][a-z0-9]{0,29}\Z")
 # It becomes part of ssh's arguments and of podman's, which know blanks, %, quotes, colons and commas.
@@ -253,6 +256,13 @@ def missing_programs(names: t.Sequence[str]) -> str:
         f"{', '.join(names)} {are} not installed on this machine, whose programs its nodes use;"
         f" on Debian and Ubuntu type: apt-get install {packages}"
     )
+
+
+def firewall_cure(reason: str) -> str:
+    """What to add to a reason of podman: the package, if netavark (1.12 or newer) lacks its firewall program; else nothing."""
+    missing = re.search(r"unable to execute (\w+): No such file", reason)
+    package = _FIREWALL_PACKAGES.get(missing[1]) if missing else None
+    return f"; on Debian and Ubuntu type: apt-get install {package}" if package else ""
 
 
 def mac_address(address: str) -> str:
@@ -698,7 +708,7 @@ class LocalNodes:
             try:
                 call([podman, "run", "--detach", "--rm", *options, *command])
             except NodeError as error:
-                raise NodeError(f"{node.name}: {error}") from error
+                raise NodeError(f"{node.name}: {error}{firewall_cure(str(error))}") from error
 
         in_parallel(start, nodes)
 

@@ -23,6 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.local_nodes i
     call,
     describe,
     error_line,
+    firewall_cure,
     in_parallel,
     inventory_text,
     known_hosts_text,
@@ -130,9 +131,25 @@ def test_all_programs_that_are_missing_are_named_at_once_with_their_packages(tmp
         LocalNodes("r1", settings.state_dir).present(settings, check=False)
     assert str(raised.value) == (
         "podman, sshd are not installed on this machine, whose programs its nodes use; on Debian and Ubuntu type:"
-        " apt-get install podman crun netavark aardvark-dns iptables openssh-server"
+        " apt-get install podman crun netavark aardvark-dns iptables nftables openssh-server"
     )
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("reason", "cure"),
+    [
+        # Of podman 5.4 with netavark 1.14, Debian 13.
+        (
+            "podman run: netavark: nftables error: unable to execute nft: No such file or directory (os error 2)",
+            "; on Debian and Ubuntu type: apt-get install nftables",
+        ),
+        ("podman run: netavark: unable to execute other: No such file or directory (os error 2)", ""),
+        ("podman run: no space left on device", ""),
+    ],
+)
+def test_the_package_of_a_firewall_program_that_netavark_lacks(reason, cure):
+    assert firewall_cure(reason) == cure
 
 
 def test_mac_address_is_local_and_unicast():
