@@ -122,7 +122,10 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
     benchmark = settings["benchmark"]
     backend = choose_backend(benchmark["backend"], settings["gpus"])
     # Of the programs in the image it is not known when they print times of day.
-    benchmark = {**benchmark, "own_arguments": cycle_arguments(benchmark, CPU_FEATURES if backend == "cpu" else {"cycles"})}
+    benchmark = {
+        **benchmark,
+        "own_arguments": cycle_arguments(benchmark, CPU_FEATURES if backend == "cpu" else {"cycles"}),
+    }
     settings = {**settings, "slots": _slots(backend, settings), "benchmark": benchmark}
     texts = {"mpijob-pod": files["mpijob-pod"], **_ssh_files()}
     if backend == "cpu":
