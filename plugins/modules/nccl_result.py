@@ -215,52 +215,9 @@ options:
         description:
           - The name of published values to compare with. They apply to certain GPUs and numbers of hosts and GPUs; other tests are
             V(unchecked). The verdict names the source, system and definition of each.
+          - The names are on the page L(Expected values,https://github.com/gpufabric/gpufabric.nccl/blob/main/docs/expected.md).
           - By default none is used, because the definitions of published values differ and the values are far apart.
         type: str
-        choices:
-          - nvcre-aws-h100
-          - nvcre-aws-gb200
-          - nvcre-aws-gb200-efa
-          - nvcre-aws-gb300
-          - nvcre-aws-gb300-roce
-          - nvcre-gcp-h100
-          - nvcre-gcp-gb200
-          - aws-p5
-          - aws-p4de
-          - coreweave-h100
-          - coreweave-gb200
-          - oci-h100-nodes
-          - aicr-gb300-roce
-          - aicr-vr200
-          - hgx-h100
-          - oci-a100
-          - oci-h100
-          - oci-h200
-          - oci-b200
-          - oci-b300
-          - oci-mi300x
-          - oci-mi355x
-          - oci-gb200
-          - oci-gb300
-          - oci-b300-average
-          - oci-mi355x-average
-          - azure-nd-h100-v5
-          - azure-nd-h200-v5
-          - azure-nd-a100-v4
-          - azure-nd-a100-40g-v4
-          - azure-nd40rs-v2
-          - azure-nd-mi300x-v5
-          - azure-nc48-a100-v4
-          - azure-nc96-a100-v4
-          - azure-nc80-h100-v5
-          - aks-a100
-          - aks-a100-floor
-          - google-a3
-          - google-a3plus
-          - google-a3ultra
-          - google-a4
-          - google-a4x
-          - cvs-example
       reference_tolerance_percent:
         description: How far below a measured reference value is good enough, in percent. Acceptance limits are used as they are.
         type: float
@@ -305,6 +262,10 @@ options:
     elements: str
     choices: [fail, incomplete, unchecked]
     default: []
+  published:
+    description: The values that O(thresholds.reference) may name. The collection sets it, whatever is given.
+    type: dict
+    version_added: 0.2.0
 requirements:
   - jmespath >= 1.0.1 for O(assertions), on the host that runs the task
 seealso:
@@ -526,7 +487,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import check_baseline, read_baseline
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import REFERENCE_NAMES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import parse_published
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import (
     BOUNDS,
@@ -596,7 +557,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
                     "network": {"type": "str"},
                 },
             },
-            "reference": {"type": "str", "choices": list(REFERENCE_NAMES)},
+            "reference": {"type": "str"},
             "reference_tolerance_percent": {"type": "float", "default": 10},
         },
     },
@@ -620,6 +581,8 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
             "name": {"type": "str"},
         },
     },
+    # Of the action plugin.
+    "published": {"type": "dict"},
     "fail_on": {"type": "list", "elements": "str", "choices": ["fail", "incomplete", "unchecked"], "default": []},
 }
 
@@ -634,6 +597,7 @@ def judge_of(params: t.Mapping[str, t.Any], baseline: dict[str, t.Any] | None) -
         baseline_percent=params["baseline"]["tolerance_percent"] if baseline else None,
         assertions=params["assertions"],
         compiled=None if jmespath is None else jmespath.compile,
+        published=None if params["published"] is None else parse_published(params["published"]),
     )
 
 

@@ -62,3 +62,15 @@ def test_every_format_is_read_on_a_node(nodes):
     texts = [(FIXTURES / "nccl_tests" / name).read_text(encoding="utf-8") for name in names]
     for result in nodes.modules([("nccl_result", {"text": text}) for text in texts]):
         assert result["verdict"] == "pass" and result["result"]["complete"] and result["result"]["rows"]
+
+
+def test_published_values_go_to_the_node_that_judges(nodes):
+    """The file with them stays on the controller. Rules may be text, as of -e."""
+    given = ({"reference": "oci-h100"}, '{"reference": "mine"}')
+    calls = [("nccl_result", {"text": OUTPUT, "thresholds": thresholds}) for thresholds in given]
+    judged, refused = nodes.modules(calls)
+    rules = [(entry["rule"], entry["passed"]) for entry in judged["verdicts"]]
+    # It is for GPUs.
+    assert rules == [("no wrong values", True), ("reference oci-h100", None)]
+    message = "thresholds.reference: 'mine' is not allowed; allowed: one of nvcre-aws-h100, "
+    assert refused["failed"] and refused["msg"].startswith(message)

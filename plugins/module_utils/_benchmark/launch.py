@@ -55,7 +55,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership imp
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import agent
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs import find_openssh_program
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs import (
+    find_openssh_program,
+    quick_exchange,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
@@ -271,7 +274,7 @@ def make_plan(params: dict[str, t.Any], run_dir: RunDir, account: Account, check
     )
     launcher = this_launcher()
     others = tuple(host.name for host in hosts if not launcher.is_host(host.name))
-    reach = Reach(others, launch.agent, account.environment)
+    reach = Reach(others, (*launch.agent, *quick_exchange(launch.agent[0])), account.environment)
     # The module's own files are gone by the time that the first point is over.
     collecting = collecting_sources() if any(logs) else ()
     plan = Plan(jobs, files, tuple(hosts), limits, reach, collecting, hangs.looking_sources())

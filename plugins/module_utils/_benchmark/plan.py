@@ -83,7 +83,7 @@ _NOT_BY_CPU = ("hypercube", "alltoallv")
 
 #: The option of a program that a variable of the role sets, in all its forms.
 _OWN_OPTION = re.compile(r"-(?P<short>[gt])|--(?P<long>ng|nt)")
-_OWN_CYCLES = re.compile(r"-[NS]|--(?:run_cycles|report_timestamps)\b")
+_OWN_CYCLES = re.compile(r"-N|--run_cycles\b")
 #: Options of a program that decide about its JSON and the times of iterations; a graph has no such times.
 _OWN_TIMES = re.compile(r"-[IJGz]|--(?:per_iter_timing|output_file|cudagraph|blocking)\b")
 _OWN_VARIABLES = {"g": "gpus_per_rank", "ng": "gpus_per_rank", "t": "threads_per_rank", "nt": "threads_per_rank"}
@@ -141,6 +141,8 @@ _BOOTSTRAP = (
 )
 
 
+#: What the CPU program can do of what mpi_node_info tells of other programs.
+CPU_FEATURES = frozenset(("cycles", "timestamps"))
 #: The least value of each setting that is a number.
 _LEAST = {
     "step_factor": 2,
@@ -226,8 +228,8 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
     return [*words, *settings.get("own_arguments", ()), *_further_arguments(settings)]
 
 
-def _cycle_arguments(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.Any], backend: str) -> list[str]:
-    """What makes the programs run their sizes again and again, each row with its time. Raises OptionError if they cannot."""
+def cycle_arguments(settings: t.Mapping[str, t.Any], features: t.Container[str]) -> list[str]:
+    """What makes programs with these features run their sizes again and again, each row with its time. Raises OptionError if they cannot."""
     cycles = int(settings.get("cycles") or 1)
     if cycles == 1:
         return []
@@ -235,7 +237,6 @@ def _cycle_arguments(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t
     if given:
         allowed = f"1 with {given[0]} in nccl_benchmark_extra_args"
         raise OptionError("nccl_benchmark_cycles", settings["cycles"], allowed)
-    features = _common_features(nodes) if backend == "nccl" else {"cycles", "timestamps"}
     if "cycles" not in features:
         raise OptionError("nccl_benchmark_cycles", settings["cycles"], "1: the programs on the workers have no -N")
     return ["-N", str(cycles), *(["-S", "1"] if "timestamps" in features else [])]
@@ -543,7 +544,8 @@ def plan_benchmark(
     # Also where a point leaves it out: what the launcher has of it is not to be handed on.
     unset = {name: None for point in sweep for name in point["env"]}
     json_path = posixpath.join(run_dir, "mpi", PROGRAM_JSON) if order[0]["name"] == launcher else None
-    own = [*_cycle_arguments(nodes, settings, backend), *_own_arguments(nodes, settings, backend, json_path)]
+    features = _common_features(nodes) if backend == "nccl" else CPU_FEATURES
+    own = [*cycle_arguments(settings, features), *_own_arguments(nodes, settings, backend, json_path)]
     base = {**settings, "own_arguments": own, "env": {**unset, **settings["env"]}}
     commands = {
         name: [plan["programs"][name]]

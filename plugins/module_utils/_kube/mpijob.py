@@ -24,9 +24,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     check_answer,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    CPU_FEATURES,
     check_cpu_settings,
     check_settings,
     complete_results,
+    cycle_arguments,
     devices_per_rank,
     program_arguments,
 )
@@ -119,7 +121,12 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
     name = settings["name"] or object_name(run_id)
     benchmark = settings["benchmark"]
     backend = choose_backend(benchmark["backend"], settings["gpus"])
-    settings = {**settings, "slots": _slots(backend, settings)}
+    # Of the programs in the image it is not known when they print times of day.
+    benchmark = {
+        **benchmark,
+        "own_arguments": cycle_arguments(benchmark, CPU_FEATURES if backend == "cpu" else {"cycles"}),
+    }
+    settings = {**settings, "slots": _slots(backend, settings), "benchmark": benchmark}
     texts = {"mpijob-pod": files["mpijob-pod"], **_ssh_files()}
     if backend == "cpu":
         texts["cpu_perf.py"] = files["cpu_perf.py"]

@@ -33,8 +33,9 @@ SPEED = "speed"
 #: The host of facts that stand in lines without one.
 NO_HOST = ""
 
-#: What tells of a failure: warnings, and the way of an error through NCCL's functions.
-_COMPLAINTS = (b"NCCL WARN ", b"ailure")
+#: What tells of a failure: warnings, and the way of an error through NCCL's functions. All of a log is searched for them, which is
+#: quickest if their last letters are rare in it.
+_COMPLAINTS = (b"CCL WARN", b"ailu")
 #: Of a log, and characters of one.
 MOST_COMPLAINTS = 24
 LONGEST_COMPLAINT = 500
@@ -45,7 +46,7 @@ _PER_PEER = " per peer"
 _FIRST = re.compile(rb"(([A-Za-z0-9_][A-Za-z0-9_.-]{0,252}):(\d{1,10}):)\d{1,10} \[\d{1,4}\] NCCL ")
 _CONNECTIONS = re.compile(rb" via (.*)")
 _OTHERS = re.compile(
-    rb"\] NCCL INFO ((?:Using |NET/IB :|NET/So|NET/OF|Bootst|NVLS m|MNNVL |comm 0|[NR]CCL v|cudaDr|\d{1,5} coll ).*)"
+    rb"\] NCCL INFO ((?:Using |NET/IB :|NET/So|NET/OFI In|Bootst|NVLS m|MNNVL |comm 0|[NR]CCL v|cudaDr|\d{1,5} coll ).*)"
 )
 # "[1,3]<stdout>:gpu-1:4711:4712 [0", also after labels and time stamps: only its end is certain.
 _PROCESS = re.compile(r"([A-Za-z0-9_][\w.-]{0,252}):(\d{1,10}):\d{1,10} \[\d{1,4}\Z", re.ASCII)

@@ -13,10 +13,9 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import (
-    HOST_GBPS,
     MEASURED,
-    REFERENCES,
     Reference,
+    references,
 )
 
 #: A value of a size so many times as large, or as small, tells nothing.
@@ -46,7 +45,7 @@ def published(
     values of machines with a network of another rate are left out then.
     """
     found: dict[str, Reference] = {}
-    for reference in REFERENCES:
+    for reference in references():
         if (
             reference.source.kind == MEASURED
             and reference.collective == collective
@@ -64,8 +63,8 @@ def published(
 
 
 def _is_such_network(reference: Reference, host_gbps: float) -> bool:
-    gbps = HOST_GBPS.get(reference.name)
-    return not gbps or host_gbps <= 0 or abs(math.log(gbps / host_gbps)) < math.log(_OTHER_NETWORK)
+    gbps = reference.host_gbps
+    return gbps <= 0 or host_gbps <= 0 or abs(math.log(gbps / host_gbps)) < math.log(_OTHER_NETWORK)
 
 
 def _distance(reference: Reference, hosts: int, size: int) -> tuple[float, float]:

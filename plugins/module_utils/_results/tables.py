@@ -323,7 +323,7 @@ def _pair_note(document: ResultDocument) -> str:
 def expected_lines(document: ResultDocument) -> list[str]:
     """How much of what the hardware allows was reached, and what others measured on such machines, a line each: no limits.
 
-    Each published value ends with its name in REFERENCES, by which docs/expected.md has the source and the definition.
+    Each published value ends with its name, by which docs/expected.md has the source and the definition.
     """
     summary, hardware = document["summary"], document.get("hardware")
     peak = summary["peak_busbw"]

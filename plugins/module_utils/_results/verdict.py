@@ -45,8 +45,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling im
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.published import is_gpu
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import (
     MEASURED,
-    REFERENCE_NAMES,
-    REFERENCES,
+    Reference,
+    references,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size, parse_size
@@ -170,11 +170,13 @@ class Judge:
         baseline_percent: float | None = None,
         assertions: t.Sequence[t.Mapping[str, t.Any]] = (),
         compiled: t.Callable[[str], Expression] | None = None,
+        published: t.Sequence[Reference] | None = None,
     ) -> None:
         """``baseline``: a checked one; where no rule is about it, each size is held against it by its time.
 
         ``baseline_percent``: the least tolerance, and the only one where the noise is not known. ``compiled``: JMESPath's
-        function compile, None where the library is not there. Raises OptionError and GpufabricError.
+        function compile, None where the library is not there. ``published``: what ``thresholds.reference`` may name, None for what the
+        controller has. Raises OptionError and GpufabricError.
         """
         thresholds = {name: value for name, value in (thresholds or {}).items() if value is not None}
         unknown = [name for name in thresholds if name not in THRESHOLD_KEYS]
@@ -189,7 +191,9 @@ class Judge:
                     rule.network,
                     "a network only where thresholds.topology.network says which one the machines have",
                 )
-        self._rules += _reference_rules(thresholds.get("reference"), thresholds.get("reference_tolerance_percent", 10))
+        name, percent = thresholds.get("reference"), thresholds.get("reference_tolerance_percent", 10)
+        if name is not None:
+            self._rules += _reference_rules(name, percent, references() if published is None else published)
         self._baseline = baseline_samples(baseline) if baseline is not None else None
         self._least_percent = baseline_percent
         if self._baseline is not None:
@@ -794,15 +798,13 @@ def _distinct(names: t.Iterable[str]) -> t.Iterator[str]:
         yield name if seen[name] == 1 else f"{name} ({seen[name]})"
 
 
-def _reference_rules(name: t.Any, tolerance: t.Any) -> list[Rule]:
-    if name is None:
-        return []
-    _one_of("thresholds.reference", name, REFERENCE_NAMES)
+def _reference_rules(name: t.Any, tolerance: t.Any, published: t.Sequence[Reference]) -> list[Rule]:
+    _one_of("thresholds.reference", name, list(dict.fromkeys(reference.name for reference in published)))
     percent = _number("thresholds.reference_tolerance_percent", tolerance, least=0)
     if percent >= 100:
         raise OptionError("thresholds.reference_tolerance_percent", tolerance, "a number below 100")
     rules = []
-    for reference in REFERENCES:
+    for reference in published:
         if reference.name != name:
             continue
         source = reference.source

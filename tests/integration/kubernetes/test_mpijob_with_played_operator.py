@@ -37,13 +37,18 @@ def test_without_the_operator_says_so(run, definition, faults):
 
 def test_submitted_job_gives_a_result_and_leaves_nothing(run, operator, faults):
     played = run(
-        mpijob_name="", mpijob_replicas=3, mpijob_slots=2, nccl_benchmark_collectives=["all_reduce", "broadcast"]
+        mpijob_name="",
+        mpijob_replicas=3,
+        mpijob_slots=2,
+        nccl_benchmark_collectives=["all_reduce", "broadcast"],
+        nccl_benchmark_cycles=2,
     )
     assert played.returncode == 0, played.output
     results = run.results()
     assert [result["collective"] for result in results] == ["all_reduce", "broadcast"]
     for result in results:
         assert result["verdict"] == "pass"
+        assert result["soak"]["cycles"] == 2 and result["soak"]["begin"] is not None
         assert (result["host_count"], result["rank_count"]) == (3, 6)
         hosts = sorted({rank["host"] for rank in result["ranks"]})
         (name,) = {host.rpartition("-worker-")[0] for host in hosts}

@@ -7,11 +7,16 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import ARGUMENT_SPEC, orphan_limit
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import (
+    ARGUMENT_SPEC,
+    make_plan,
+    orphan_limit,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.modules import mpi_run
 
 POINT = {"argv": ["true"]}
@@ -42,6 +47,19 @@ def programs(tmp_path, monkeypatch):
         program.write_text(f"#!/bin/sh\necho '{text}'\n", encoding="utf-8")
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=os.pathsep)
+
+
+def test_questions_to_all_hosts_take_a_quick_key_exchange_and_mpirun_that_of_its_ssh(programs, tmp_path):
+    hostfile = tmp_path / "hostfile"
+    hostfile.write_text("192.0.2.1 slots=1\n", encoding="utf-8")
+    params = {name: option.get("default") for name, option in ARGUMENT_SPEC.items()}
+    params.update({"points": [{**POINT, "env": {}}], "hostfile": str(hostfile), "mpi_prefix": str(tmp_path / "mpi")})
+    run_dir = RunDir("unit", None)
+    plan, _notes = make_plan(params, run_dir, Account(run_dir), True)
+    ssh = [str(tmp_path / "bin/ssh"), "-F", run_dir.ssh_config]
+    assert plan.reach.hosts == ("192.0.2.1",)
+    assert list(plan.reach.agent) == [*ssh, "-o", "KexAlgorithms=^mlkem768x25519-sha256,curve25519-sha256"]
+    assert not any("KexAlgorithms" in word for word in (*plan.jobs[0].command, *plan.jobs[0].environment.values()))
 
 
 @pytest.mark.parametrize(

@@ -363,6 +363,7 @@ def test_times_of_ranks_are_asked_for_where_all_programs_have_them(features, cha
     [
         (["cycles", "timestamps"], {}, ["-N", "5", "-S", "1"]),
         (["cycles"], {}, ["-N", "5"]),
+        (["cycles"], {"extra_args": ["-S 1"]}, ["-N", "5", "-S", "1"]),
         ([], {"cycles": 1}, []),
         ([], {"backend": "cpu"}, ["-N", "5", "-S", "1"]),
         (["cycles", *FEATURES], {"rank_times": "iterations"}, ["-N", "5", "-I", "1", *JSON]),

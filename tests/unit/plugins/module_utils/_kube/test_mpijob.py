@@ -264,6 +264,30 @@ def test_keys_and_times_are_where_the_job_says():
     assert job_of(timeout=60)["spec"]["runPolicy"]["activeDeadlineSeconds"] > 60
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "gpus", "arguments"),
+    [
+        ({"cycles": 1}, 8, ["-c", "1"]),
+        # That the image's programs print times of day is not known.
+        ({"cycles": 7}, 8, ["-c", "1", "-N", "7"]),
+        ({"cycles": 7, "extra_args": ["-S 1"]}, 8, ["-c", "1", "-N", "7", "-S", "1"]),
+        ({"cycles": 7, "check": False}, 0, ["-c", "0", "-N", "7", "-S", "1"]),
+    ],
+)
+def test_a_soak(benchmark, gpus, arguments):
+    command = container("Launcher", benchmark=benchmark, gpus=gpus)["command"]
+    assert command[command.index("-c") :] == arguments
+    (point,) = plan(benchmark=benchmark, gpus=gpus)["points"]
+    assert point["argv"][point["argv"].index("-c") :] == arguments
+
+
+def test_a_soak_has_one_number_of_cycles():
+    with pytest.raises(OptionError, match="nccl_benchmark_cycles: 7 .* 1 with -N in nccl_benchmark_extra_args"):
+        plan(benchmark={"cycles": 7, "extra_args": ["-N 3"]})
+    with pytest.raises(OptionError, match="nccl_benchmark_cycles: 0 .* 1 or more"):
+        plan(benchmark={"cycles": 0})
+
+
 def test_options_of_mpirun_have_two_dashes_and_come_before_the_programs():
     command = container("Launcher", benchmark={"extra_args": ["-o", "$(x)"], "mca": {"btl_base_verbose": 1}})["command"]
     assert command[:3] == ["bash", "/gpufabric/mpijob-pod", "launcher"]
