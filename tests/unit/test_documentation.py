@@ -22,7 +22,13 @@ from ansible.cli.playbook import PlaybookCLI
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
 
 ROOT = pathlib.Path(__file__).parents[2]
-GUIDES = [ROOT / "README.md", ROOT / "CODE_OF_CONDUCT.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+GUIDES = [
+    ROOT / "README.md",
+    ROOT / "CODE_OF_CONDUCT.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted(ROOT.glob("docs/*.md")),
+]
 ROLE_PAGES = sorted(ROOT.glob("roles/*/README.md"))
 PAGES = [*GUIDES, *sorted(ROOT.glob("containers/*/README.md")), ROOT / "tests/testbed/README.md", *ROLE_PAGES]
 EXAMPLES = sorted(ROOT.glob("docs/examples/*.yml"))
@@ -37,7 +43,7 @@ PREFIXES = (
 VARIABLE = re.compile(rf"(?<![\w./-])(?:{'|'.join(PREFIXES)})_\w+(?![\w*/-]|\.(?:py|md|yml))")
 #: `worker_pods_node_selector`, `_tolerations`, `_affinity`
 SHORTENED = re.compile(r"`(\w+)`((?:(?:,| and)\s`_\w+`)+)")
-PLUGIN = re.compile(r"gpufabric\.nccl\.(\w+)")
+PLUGIN = re.compile(r"(?<!group/)gpufabric\.nccl\.(\w+)")
 ANSIBLE_DOC = re.compile(r"ansible-doc (?:-t (\w+) )?gpufabric\.nccl\.(\w+)")
 #: NODES=128 make bench-preflight
 MAKE = re.compile(r"^ *((?:\w+=\S+ )*)make ([a-z]+(?:-[a-z]+)*)(?![\w-])(.*)", re.MULTILINE)
