@@ -33,5 +33,5 @@ class ActionModule(VariablesAction):
             raise GpufabricError(
                 f"what {launcher} returned of the run is not what mpi_run returns: {type(error).__name__}: {inert(clean(str(error)))}"
             ) from error
-        # The next task, and AWX, have had them in the result of mpi_run already.
+        # They grow with sizes and points. The report has them.
         return {"results": found, **HIDDEN}

@@ -28,7 +28,7 @@ class ActionModule(NodeAction):
         while True:
             answer = self._execute_module(module_args={**self._task.args, **part}, task_vars=task_vars)
             if "waiting" not in answer:
-                return {**result, **answer}
+                return self.shown({**result, **answer})
             try:
                 wait = check_answer(host, "answer", answer, _WAIT)
             except GpufabricError as error:

@@ -42,6 +42,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import des
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RUN_ID_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert, shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, is_long
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction, plain
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts import cpu_program
 
@@ -106,7 +107,7 @@ class ActionModule(NodeAction):
             result["invocation"] = told_invocation(result["invocation"])
         with contextlib.suppress(AnsibleConnectionFailure, _TookTooLong), _at_most(_LONGEST_CALL):
             self._remove_tmp_path(self._connection._shell.tmpdir)
-        return result
+        return {**self.shown(result), **(hidden_points(result) if self._task._role is not None else {})}
 
     def _start(self, waits: bool) -> dict[str, t.Any]:
         """Start the run; what the module returned, with what came of the points where it waits for that."""
@@ -340,6 +341,13 @@ class ActionModule(NodeAction):
 
     def _show(self, line: str) -> None:
         self.show(self._launcher, line)
+
+
+def hidden_points(result: t.Mapping[str, t.Any]) -> dict[str, bool]:
+    """What to add to the result of a role's task, so that long ones are not shown: the role writes them to a report, also those of a run
+    that failed. Without points there is only a reason.
+    """
+    return dict(HIDDEN) if "points" in result and is_long(result) else {}
 
 
 def told_invocation(invocation: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

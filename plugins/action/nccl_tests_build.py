@@ -53,7 +53,7 @@ class ActionModule(NodeAction):
             return {**result, "failed": True, **failure(error)}
         # With much verbosity it would be on the screen.
         answer.pop("invocation", None)
-        return {**result, **answer}
+        return self.shown({**result, **answer})
 
     def _follow(self, answer: dict[str, t.Any], task_vars: t.Any) -> dict[str, t.Any]:
         """What the module returns in the end. Raises GpufabricError if a build is not over when the node must have ended it."""

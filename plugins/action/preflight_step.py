@@ -60,8 +60,11 @@ def _result(arguments: Arguments) -> dict[str, t.Any]:
 
 def _diagnosis(arguments: Arguments) -> dict[str, t.Any]:
     launch = {arguments["launcher"]: arguments["look"]} if arguments["launcher"] else {}
+    reach = arguments["reach"].get("problems", [])
     found = [
-        *summary.lost_problems(arguments["lost"], arguments["reach"].get("problems", [])),
+        # What the controller lacks to look at hosts: of these nothing is wrong.
+        *({**entry, "severity": "warning"} for entry in reach if entry["host"] is None),
+        *summary.lost_problems(arguments["lost"], reach),
         *summary.lost_problems(problems_by_host({"to start programs on the others": launch})),
         *arguments["result"].get("problems", []),
         *summary.lost_problems(problems_by_host({"to be cleaned up": arguments["cleanups"]})),

@@ -33,6 +33,8 @@ options:
   rendering:
     description: The variable and value that render a manifest for another user, if that is another way.
     type: str
+seealso:
+  - module: gpufabric.nccl.run_objects
 """
 
 EXAMPLES = r"""

@@ -29,6 +29,9 @@ options:
     description: Whether a run of another owner is replaced.
     type: bool
     default: false
+seealso:
+  - module: gpufabric.nccl.sshd_instance
+  - module: gpufabric.nccl.run_cleanup
 """
 
 EXAMPLES = r"""

@@ -164,14 +164,16 @@ seconds:
   sample: 4.2
 """
 
+import sys
 import time
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import CATALOGUE, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.fleet_login import (
-    PARAMIKO_IMPORT_ERROR,
+    HAS_PARAMIKO,
     Prober,
     parse_endpoints,
 )
@@ -180,6 +182,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.fleet_lo
 def run(params: dict, check_mode: bool) -> dict:
     """Log in to all hosts; what the module returns. Raises GpufabricError."""
     begin = time.monotonic()
+    if not HAS_PARAMIKO:
+        without = "nobody looks why the controller cannot log in to a host"
+        raise ProblemError(problem("library-missing", python=sys.executable, library="paramiko", without=without))
     if not 0 < params["timeout"] <= 60:
         raise OptionError("timeout", params["timeout"], "more than 0 and at most 60 seconds")
     if not 1 <= params["forks"] <= 4096:
@@ -223,8 +228,6 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if PARAMIKO_IMPORT_ERROR is not None:
-        module.fail_json(msg=missing_required_lib("paramiko"), exception=PARAMIKO_IMPORT_ERROR)
     run_module(module, run, CATALOGUE.problems_in)
 
 

@@ -121,7 +121,7 @@ worst:
 numbers:
   description:
     - The main numbers of each result, for the following jobs of a workflow. Of more than 20 results only the 20 with the worst verdicts, and
-      of each at most 20 limits and problems.
+      of one that is alone at most 20 limits and 20 problems. Of 20 each has at most 2.
   returned: success
   type: list
   elements: dict

@@ -4,10 +4,11 @@
 
 # Private to the collection: it may change in any release.
 
-"""Results that nobody is shown, with -v or in the events of AWX: those that hold values of variables which may be secret."""
+"""Results that nobody is shown, with -v or in the events of AWX: those that hold values of variables which may be secret, and long ones."""
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 
@@ -16,12 +17,21 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_
 #: What Ansible hides a result by, from all callbacks. Whoever registers the result has all of it.
 HIDDEN = {"_ansible_no_log": True}
 
+#: Characters of the longest result that is shown, as JSON. AWX keeps all of them in its database, and results grow with hosts, sizes
+#: and points.
+LONGEST = 10_000
+
 _ENVIRONMENT = re.compile(r"(?:.*_)?env(?:ironment)?\Z")
 
 
 def hidden(result: t.Mapping[str, t.Any]) -> dict[str, bool]:
-    """What to add to an action's result: HIDDEN if it holds such values, else nothing. Failures tell problems, and are for people to read."""
-    return dict(HIDDEN) if not result.get("failed") and _holds_values(result) else {}
+    """What to add to an action's result: HIDDEN or nothing. Failures tell problems, and are for people to read."""
+    return dict(HIDDEN) if not result.get("failed") and (_holds_values(result) or is_long(result)) else {}
+
+
+def is_long(result: t.Mapping[str, t.Any]) -> bool:
+    """Whether a result is too long to be shown."""
+    return len(json.dumps(result, default=str)) > LONGEST
 
 
 def _holds_values(value: t.Any) -> bool:

@@ -19,6 +19,7 @@ from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, read_value
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, one_line
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, is_long
 
 #: What Ansible does something with, in the answer of any module: it makes hosts and groups, marks hosts as unreachable, and takes it for
 #: something that an action, a loop or a callback said. Of some there is a checked form below; the others no module of the collection has.
@@ -137,6 +138,13 @@ class NodeAction(ActionBase):
             raise AnsibleActionFail(str(error)) from None
         return result
 
+    def shown(self, result: dict[str, t.Any]) -> dict[str, t.Any]:
+        """The result of a role's task as callbacks may have it, short, and without a difference that nobody has asked for."""
+        if self._task._role is None or self._task.diff:
+            return result
+        result = {name: value for name, value in result.items() if name != "diff"}
+        return {**result, **(HIDDEN if is_long(result) and not result.get("failed") else {})}
+
     def show(self, host: str, text: str) -> None:
         """Show what a node says of its progress, as one line, so that it is no line of Ansible's or of another node's."""
         if not self._task.no_log:
@@ -205,4 +213,4 @@ class NodeModule(NodeAction):
         result = super().run(tmp, task_vars)
         result.update(self._execute_module(task_vars=task_vars))
         self._remove_tmp_path(self._connection._shell.tmpdir)
-        return result
+        return self.shown(result)

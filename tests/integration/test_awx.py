@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "awx"
 #: What AWX adds to the variables of each job.
 OF_AWX = {"awx_job_id": 7, "awx_job_template_name": "NCCL bare_metal", "awx_workflow_job_id": 8}
-#: The longest event that is fine, in bytes: AWX keeps them all in its database. The one with the results has 270 more for each size.
+#: The longest event that is fine, in bytes: AWX keeps them all in its database.
 LONGEST = 15000
 
 #: Python runs it first in each rank. That of reduce goes on until it may end.
@@ -101,6 +101,12 @@ def artifacts(job):
     return found[-1] if found else {}
 
 
+def assert_events_are_short(job):
+    lengths = {len(json.dumps(event)): event for event in job.events}
+    longest = lengths[max(lengths)]
+    assert max(lengths) < LONGEST, (max(lengths), longest["event"], longest.get("event_data", {}).get("task"))
+
+
 def test_a_job_hands_on_its_numbers_in_small_events_and_keeps_its_results(jobs, nodes):
     job = jobs.run(
         "bare_metal.yml",
@@ -108,7 +114,6 @@ def test_a_job_hands_on_its_numbers_in_small_events_and_keeps_its_results(jobs, 
         nccl_benchmark_collectives="all_reduce\nall_gather\n",
         nccl_benchmark_min_bytes=8,
         nccl_benchmark_max_bytes="64K",
-        nccl_benchmark_step_factor="4",
         nccl_benchmark_iterations="3",
         nccl_benchmark_env="NCCL_ALGO=Ring",
         nccl_benchmark_extra_args="",
@@ -133,21 +138,14 @@ def test_a_job_hands_on_its_numbers_in_small_events_and_keeps_its_results(jobs, 
         assert [one[name] for name in ("peak_busbw", "avg_busbw", "wrong")] == [
             document["summary"][name] for name in ("peak_busbw", "avg_busbw", "wrong")
         ]
-    assert results[0]["points"]["env"] == {"NCCL_ALGO": "Ring"} and len(results[0]["rows"]) == 7
+    assert results[0]["points"]["env"] == {"NCCL_ALGO": "Ring"} and len(results[0]["rows"]) == 14
 
-    lengths = {len(json.dumps(event)): event for event in job.events}
-    longest = lengths[max(lengths)]
-    assert max(lengths) < LONGEST, (max(lengths), longest["event"], longest.get("event_data", {}).get("task"))
+    assert_events_are_short(job)
     texts = [json.dumps(event.get("event_data")) for event in job.events]
     # The CPU program goes to the nodes by an option of mpi_run.
     assert not any("SPDX-License-Identifier" in text for text in texts)
-    time = json.dumps(results[0]["rows"][-1]["out_of_place"]["time_us"])
-    shown = [
-        event.get("event_data", {}).get("task")
-        for event, text in zip(job.events, texts)
-        if f'"time_us": {time}' in text
-    ]
-    assert len(shown) == 1, shown
+    # Rows are shown as they are printed, and are in the files; documents of two collectives are too long to be shown.
+    assert not any('"time_us"' in text for text in texts)
     removed = jobs.run("teardown.yml")
     assert removed.status == "successful", said(removed)
 

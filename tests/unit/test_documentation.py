@@ -22,7 +22,13 @@ from ansible.cli.playbook import PlaybookCLI
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
 
 ROOT = pathlib.Path(__file__).parents[2]
-GUIDES = [ROOT / "README.md", ROOT / "CODE_OF_CONDUCT.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+GUIDES = [
+    ROOT / "README.md",
+    ROOT / "CODE_OF_CONDUCT.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted(ROOT.glob("docs/*.md")),
+]
 ROLE_PAGES = sorted(ROOT.glob("roles/*/README.md"))
 PAGES = [*GUIDES, *sorted(ROOT.glob("containers/*/README.md")), ROOT / "tests/testbed/README.md", *ROLE_PAGES]
 EXAMPLES = sorted(ROOT.glob("docs/examples/*.yml"))
@@ -37,7 +43,7 @@ PREFIXES = (
 VARIABLE = re.compile(rf"(?<![\w./-])(?:{'|'.join(PREFIXES)})_\w+(?![\w*/-]|\.(?:py|md|yml))")
 #: `worker_pods_node_selector`, `_tolerations`, `_affinity`
 SHORTENED = re.compile(r"`(\w+)`((?:(?:,| and)\s`_\w+`)+)")
-PLUGIN = re.compile(r"gpufabric\.nccl\.(\w+)")
+PLUGIN = re.compile(r"(?<!group/)gpufabric\.nccl\.(\w+)")
 ANSIBLE_DOC = re.compile(r"ansible-doc (?:-t (\w+) )?gpufabric\.nccl\.(\w+)")
 #: NODES=128 make bench-preflight
 MAKE = re.compile(r"^ *((?:\w+=\S+ )*)make ([a-z]+(?:-[a-z]+)*)(?![\w-])(.*)", re.MULTILINE)
@@ -64,16 +70,20 @@ PLAYED = {
 }
 #: Programs of commands in pages that no test runs as they stand there, and why.
 NOT_RUN = {
+    "ansible-builder": "no registry is in reach; make build runs its create and introspect",
     "ansible-galaxy": "the collection is not on Galaxy; make build installs the built file",
     "apt-get": "the tests' machines are set up by scripts/install, whose packages these are",
     "curl": "there is no Pushgateway",
     "dnf": "there is no root directory of RHEL",
     "image=nvcr.io/nvidia/pytorch:25.06-py3": "no registry is in reach",
+    "eval": "it sets variables of a shell",
+    "export": "it sets variables of a shell",
     "install": "there is no node_exporter",
     "kubectl": "the manifests are applied by the tests; the command is that of Kubernetes",
     "oc": "there is no OpenShift",
     "pip": "the tests run in the packages of requirements.lock",
     "python3": "scripts/first-minutes gives it",
+    "tests/testbed/kube-down": "the tests end their cluster by scripts/with-cluster",
     "podman": "no registry is in reach; containers/worker/build makes the same image from packages",
     ".venv/bin/antsibull-changelog": "it belongs to a release",
     ".venv/bin/pre-commit": "it changes git's hooks",
@@ -82,8 +92,6 @@ NOT_RUN = {
 RUN = {"ansible-doc", "ansible-playbook", "make"}
 #: Of YAML that is no file for Ansible: an alert of Prometheus, a job of GitLab, a container of a pod, a part of a task.
 FOREIGN = {"alert", "benchmark", "containers", "when"}
-#: How blocks without a fence begin that are output, though they look like YAML.
-OUTPUT = ("Network: 271.6 GB/s",)
 #: How a page calls what it names in backquotes.
 KIND = re.compile(r"\b(role|module|filter|playbook|entry point)s? `([a-z]\w*)`")
 
@@ -159,12 +167,11 @@ def lengthened(text: str) -> t.Iterator[set[str]]:
 
 
 def code_in(text: str) -> str:
-    """What a page shows as code: in backquotes, between fences, or indented by four spaces."""
+    """What a page shows as code: in backquotes, or between fences."""
     return "\n".join(
         [
             *re.findall(r"`([^`\n]+)`", text),
-            *re.findall(r"^```.*?^```", text, re.MULTILINE | re.DOTALL),
-            *re.findall(r"^    .*", text, re.MULTILINE),
+            *re.findall(r"^ *```.*?^ *```", text, re.MULTILINE | re.DOTALL),
         ]
     )
 
@@ -178,28 +185,15 @@ def anchors_of(path: pathlib.Path) -> set[str]:
 
 
 class Block(t.NamedTuple):
-    """A block of code in a page. ``language``: that of its fence; else what it looks like."""
+    """A block of code in a page. ``language``: that of its fence."""
 
     language: str
     text: str
 
 
 def blocks_of(page: pathlib.Path) -> list[Block]:
-    """The blocks of code between fences, and those that are indented by four spaces; of these, troubleshooting.md has output alone."""
-    text = page.read_text()
-    found = [Block(language, textwrap.dedent(inner)) for language, inner in FENCED.findall(text)]
-    for inner in INDENTED.findall(FENCED.sub("", text)) if page.name != "troubleshooting.md" else []:
-        plain = textwrap.dedent(inner)
-        while plain.split()[:1] and plain.split()[0] in RUN | NOT_RUN.keys():
-            commands, _blank, plain = plain.partition("\n\n")
-            found.append(Block("console", commands))
-        if not plain:
-            continue
-        if re.match(r"(?:- )?[\w.]+:(?: |$)", plain, re.MULTILINE) and not plain.startswith(OUTPUT):
-            found.append(Block("yaml", plain))
-        else:
-            found.append(Block("text", plain))
-    return found
+    """The blocks of code."""
+    return [Block(language, textwrap.dedent(inner)) for language, inner in FENCED.findall(page.read_text())]
 
 
 def commands_in(text: str) -> list[list[str]]:
@@ -229,8 +223,10 @@ def documented_options(module: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=show)
-def test_blocks_between_fences_have_a_language(page):
-    assert {language for language, _inner in FENCED.findall(page.read_text())} - LANGUAGES == set()
+def test_code_is_between_fences_with_a_language(page):
+    assert {block.language for block in blocks_of(page)} - LANGUAGES == set()
+    # No other test sees code that is indented.
+    assert INDENTED.findall(FENCED.sub("", page.read_text())) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=show)
@@ -261,8 +257,8 @@ def test_commands_in_pages_are_right(page, known):
                 continue
             given = parser.parser.parse_args(words[1:])
             (playbook,) = given.args
-            # One that the page shows below the command.
-            if (page.name, playbook) == ("diagnose.md", "reach.yml"):
+            # One that the page shows below the command, and one that sets up an AWX.
+            if (page.name, playbook) in {("diagnose.md", "reach.yml"), ("awx.md", "controller.yml")}:
                 continue
             assert playbook.rpartition(".")[0] == "gpufabric.nccl" and playbook.rpartition(".")[2] in PLAYED, words
             for extra in given.extra_vars:

@@ -4,7 +4,7 @@
 
 # Private to the collection: it may change in any release.
 
-"""Causes: memory, limits, file systems and networks of a host."""
+"""Causes: memory, limits, file systems, networks and Python libraries of a host."""
 
 from __future__ import annotations
 
@@ -223,5 +223,15 @@ ENTRIES = (
         "Small packets pass over [{interface}|the data interface], but large ones do not[ (MTU {mtu})].",
         "Set the same MTU on the interfaces of all hosts, and at least that MTU on all switches between them.",
         found_by="mpi_preflight",
+    ),
+    entry(
+        "library-missing",
+        "[{python}|Python][ on {machine}] lacks the library [{library}|that a module needs][; without it, {without}].",
+        "Install it: [{python} -m pip install {library}|pip install, for the interpreter that runs the module].",
+        signature(
+            "Failed to import the required Python library",
+            r"Failed to import the required Python library \((?P<library>[\w.-]+)\) on (?P<machine>\S+)'s Python (?P<python>\S+?)\.(?: |$)",
+        ),
+        found_by="ssh_probe",
     ),
 )

@@ -99,6 +99,9 @@ _MOUNTS = (
 )
 _MARK = "gpufabric-mpijob: "
 _PYTHON = "/usr/bin/python3"
+# As in mpijob-pod: seconds that the proof of hosts may take, and mpirun to end.
+_TO_PROVE_HOSTS = 300
+_TO_KILL = 10
 # coreutils' timeout, and what the shell makes of its last resort, SIGKILL.
 _TIMED_OUT = (124, 137)
 _END = re.compile(r"\S+ (\d{1,3}) (\d{1,9})\Z")
@@ -249,13 +252,14 @@ def _job_spec(name: str, run_id: str, backend: str, settings: Object) -> dict[st
     policy: dict[str, t.Any] = {
         "cleanPodPolicy": settings["clean_pod_policy"],
         "backoffLimit": 0,
-        # A job whose controller is gone ends by itself, but not before the role has had its say.
-        "activeDeadlineSeconds": settings["timeout"] + 300,
+        "activeDeadlineSeconds": _longest(settings),
     }
     if settings["ttl"] is not None:
         policy["ttlSecondsAfterFinished"] = settings["ttl"]
     launcher = _template(name, run_id, settings, _launcher_container(backend, settings, launch), works=False)
     worker = _template(name, run_id, settings, _worker_container(settings), works=True)
+    # Workers would keep their GPUs until somebody removes the job. They begin earlier than the launcher, at most as long as pods may take.
+    worker["spec"].setdefault("activeDeadlineSeconds", _longest(settings) + settings["start_timeout"])
     return {
         "slotsPerWorker": settings["slots"],
         "sshAuthMountPath": settings["ssh_auth_mount_path"],
@@ -267,6 +271,15 @@ def _job_spec(name: str, run_id: str, backend: str, settings: Object) -> dict[st
             "Worker": {"replicas": settings["replicas"], "restartPolicy": "Never", "template": worker},
         },
     }
+
+
+def _longest(settings: Object) -> int:
+    """Seconds after which the launcher ends, also if its controller is gone: what its stages may take in all, as mpijob-pod limits them."""
+    names_and_ssh = 2 * settings["dns_timeout"]
+    points = len(settings["benchmark"]["collectives"]) * (settings["benchmark"]["timeout"] + _TO_KILL)
+    stages = settings["start_timeout"] + names_and_ssh + _TO_PROVE_HOSTS + points
+    # The role has its say before.
+    return int(min(settings["timeout"], stages)) + 300
 
 
 def _ssh_files() -> dict[str, str]:

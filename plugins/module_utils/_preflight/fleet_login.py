@@ -22,7 +22,6 @@ import socket
 import stat
 import threading
 import time
-import traceback
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import connect, read_banner
@@ -43,9 +42,8 @@ try:
     import paramiko
 except ImportError:
     paramiko = None
-    PARAMIKO_IMPORT_ERROR: str | None = traceback.format_exc()
-else:
-    PARAMIKO_IMPORT_ERROR = None
+
+HAS_PARAMIKO = paramiko is not None
 
 #: A login takes some five milliseconds of a processor, of which a process uses one.
 _HOSTS_PER_PROCESS = 40

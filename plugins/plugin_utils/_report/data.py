@@ -26,14 +26,18 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import setting_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import swept
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert, one_line
 
 #: In a setting's name; the rest of what differs are variables.
 _JOB = ("type", "redop", "ranks")
 
 
-#: How many tests, limits and problems the following jobs of a workflow get. AWX keeps what they get in its database.
+#: How many tests the following jobs of a workflow get, and how many limits and problems of a single one. AWX keeps what they get in its
+#: database.
 MOST_NUMBERS = 20
+#: The same of many tests, and how long a name may be.
+_FEWEST = 2
+_LONGEST_NAME = 80
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,7 +304,9 @@ class Report:
     def numbers(self) -> list[dict[str, t.Any]]:
         """What a workflow needs of the tests, at most MOST_NUMBERS of them: those with the worst verdicts. Bandwidths are in GB/s."""
         worst_first = sorted(self.tests, key=lambda test: (-VERDICTS.index(test.verdict), _least_margin(test)))
-        return [_numbers(test) for test in sorted(worst_first[:MOST_NUMBERS], key=lambda test: test.number)]
+        chosen = sorted(worst_first[:MOST_NUMBERS], key=lambda test: test.number)
+        most = max(_FEWEST, MOST_NUMBERS // max(len(chosen), 1))
+        return [_numbers(test, most) for test in chosen]
 
     def as_json(self) -> dict[str, t.Any]:
         """The object of results.json."""
@@ -426,12 +432,12 @@ def _measurements(document: ResultDocument) -> t.Iterator[Measurement]:
             )
 
 
-def _numbers(test: Test) -> dict[str, t.Any]:
+def _numbers(test: Test, most: int) -> dict[str, t.Any]:
     summary = test.document["summary"]
     problems = {(entry["id"], entry["severity"], entry["host"]): None for entry in test.problems}
     return {
         "test": test.number,
-        "name": inert(test.name),
+        "name": inert(one_line(test.name, _LONGEST_NAME)),
         "collective": inert(test.collective),
         "verdict": test.verdict,
         "host_count": test.document["host_count"],
@@ -440,11 +446,13 @@ def _numbers(test: Test) -> dict[str, t.Any]:
         "peak_size": summary["peak_size"],
         "avg_busbw": summary["avg_busbw"],
         "wrong": summary["wrong"],
-        "limits_missed": [inert(clean(check.name)) for check in test.checks if check.passed is False][:MOST_NUMBERS],
+        "limits_missed": [inert(one_line(check.name, _LONGEST_NAME)) for check in test.checks if check.passed is False][
+            :most
+        ],
         "causes": [
             {"id": identity, "severity": severity, "host": host and inert(clean(host))}
             for identity, severity, host in problems
-        ][:MOST_NUMBERS],
+        ][:most],
     }
 
 

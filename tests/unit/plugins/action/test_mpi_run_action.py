@@ -19,9 +19,11 @@ from ansible_collections.gpufabric.nccl.plugins.action.mpi_run import (
     _at_most,
     _TookTooLong,
     _without_launcher,
+    hidden_points,
     told_invocation,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Look
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, LONGEST
 
 
 def test_what_hangs_is_ended_with_all_that_it_started():
@@ -74,6 +76,15 @@ def test_arguments_are_told_without_texts_of_files_and_values_that_may_be_secret
     assert told["files"] == {"cpu_perf.py": "(40000 characters)"} and told["timeout"] == 5
     assert told["points"] == "(2 points)" and "s3cr3t" not in str(told) and len(str(told)) < 500
     assert told_invocation({"module_args": ""}) == {"module_args": ""}
+
+
+def test_many_results_are_shown_to_nobody_and_few_and_reasons_are():
+    row = {"size": 8, "out_of_place": {"time_us": 1.5}}
+    few, many = ({"points": [{"results": [{"rows": [row] * count}]}]} for count in (14, LONGEST))
+    assert (
+        hidden_points(many) == hidden_points({**many, "failed": True, "msg": "1 of 1 points did not finish"}) == HIDDEN
+    )
+    assert hidden_points(few) == hidden_points({"failed": True, "msg": "x" * 2 * LONGEST}) == {}
 
 
 def test_a_task_that_is_left_of_a_killed_playbook_ends_its_run(monkeypatch):

@@ -11,6 +11,7 @@ from ansible_collections.gpufabric.nccl.plugins.action.benchmark_results import 
 from ansible_collections.gpufabric.nccl.plugins.action.collect_peers import ActionModule as CollectPeers
 from ansible_collections.gpufabric.nccl.plugins.action.isolation_step import ActionModule as IsolationStep
 from ansible_collections.gpufabric.nccl.plugins.action.preflight_step import ActionModule as PreflightStep
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import failure_details
 
 
@@ -123,6 +124,13 @@ def test_a_diagnosis_has_the_problems_of_all_steps(step):
     ]  # fmt: skip
     assert {host["name"]: host["ok"] for host in result["hosts"]} == {"a": False, "b": False, "c": True, "d": False}
     assert not result["ok"]
+
+
+def test_a_diagnosis_warns_of_what_the_controller_lacks(step):
+    lacking = problem("library-missing", python="/usr/bin/python3", library="paramiko").as_dict()
+    found = step("diagnosis", hosts=["a"], reach={"ok": False, "hosts": [], "problems": [lacking]})
+    assert found["ok"] and found["problems"] == [{**lacking, "severity": "warning"}]
+    assert lacking["cure"] == "Install it: /usr/bin/python3 -m pip install paramiko."
 
 
 def test_a_diagnosis_without_a_launcher_is_one_too(step):

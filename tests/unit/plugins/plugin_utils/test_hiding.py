@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, hidden
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, LONGEST, hidden
 
 TOKEN = {"MY_TOKEN": "t0ken"}
 CONTAINER = {"name": "c", "env": [{"name": "MY_TOKEN", "value": "t0ken"}]}
@@ -41,3 +41,10 @@ def test_what_has_values_is_shown_to_nobody(result):
 )
 def test_the_rest_is_shown(result):
     assert hidden(result) == {}
+
+
+def test_what_is_long_is_shown_to_nobody():
+    hosts = {"hosts": [{"name": f"gpu-{number}", "address": "10.0.0.1"} for number in range(LONGEST // 10)]}
+    assert hidden(hosts) == HIDDEN and hidden({"hosts": hosts["hosts"][:16]}) == {}
+    # A failure is short, or is for people to read.
+    assert hidden({**hosts, "failed": True}) == {}

@@ -17,6 +17,7 @@ from ansible.release import __version__ as ansible_version
 from ansible.template import Templar
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, LONGEST
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeModule, told_by_node
 
 ESCAPE = "\x1b]0;owned\x07"
@@ -161,6 +162,20 @@ def test_progress_is_one_line(monkeypatch, verbosity, length):
     action._task.no_log = True
     action.show("g1", "a")
     assert len(shown) == 2
+
+
+def test_a_task_of_a_role_shows_no_difference_that_nobody_asked_for_and_nothing_long():
+    action = NodeModule.__new__(NodeModule)
+    action._task = Task()
+    short = {"changed": True, "diff": {"before": "", "after": "x" * LONGEST}}
+    long = {"hosts": ["gpu-1"] * LONGEST}
+    assert action.shown(short) == short and action.shown(long) == long
+    action._task._role = "a role"
+    assert action.shown(short) == {"changed": True} and action.shown(long) == {**long, **HIDDEN}
+    failed = {**long, "failed": True}
+    assert action.shown(failed) == failed
+    action._task.diff = True
+    assert action.shown(short) == short and action.shown(long) == long
 
 
 def test_what_a_connection_says_of_the_node(answer):

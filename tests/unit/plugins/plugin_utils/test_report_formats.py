@@ -605,6 +605,15 @@ def test_numbers_of_many_tests_are_those_of_the_worst(failed):
     assert make_report([]).numbers() == []
 
 
+def test_numbers_are_few_kilobytes_whatever_went_wrong(failed):
+    missed = [{**failed["verdicts"][0], "rule": f"rule {number} {'x' * 200}"} for number in range(30)]
+    causes = [{**failed["problems"][0], "host": f"gpu-node-{number}.example.com"} for number in range(30)]
+    (one,) = make_report([{**failed, "verdicts": missed, "problems": causes}]).numbers()
+    assert len(one["limits_missed"]) == len(one["causes"]) == 20
+    many = make_report([{**failed, "verdicts": missed, "problems": causes}] * 30).numbers()
+    assert {len(one["causes"]) for one in many} == {2} and len(json.dumps(many)) < 13000
+
+
 def test_curves_are_medians_of_repeats(swept):
     report = make_report(swept.documents)
     outside = [curve for curve in report.curves("all_reduce") if curve.placement == "out_of_place"]

@@ -100,7 +100,7 @@ def test_the_job_is_what_the_operator_takes():
     }
     spec = job["spec"]
     assert (spec["slotsPerWorker"], spec["sshAuthMountPath"], spec["mpiImplementation"]) == (8, "/root/.ssh", "OpenMPI")
-    assert spec["runPolicy"] == {"cleanPodPolicy": "None", "backoffLimit": 0, "activeDeadlineSeconds": 3900}
+    assert spec["runPolicy"] == {"cleanPodPolicy": "None", "backoffLimit": 0, "activeDeadlineSeconds": 2050}
     launcher, worker = spec["mpiReplicaSpecs"]["Launcher"], spec["mpiReplicaSpecs"]["Worker"]
     assert (launcher["replicas"], worker["replicas"]) == (1, 4)
     for replica in (launcher, worker):
@@ -261,7 +261,30 @@ def test_keys_and_times_are_where_the_job_says():
     launcher, worker = environment("Launcher", **changes), environment("Worker", **changes)
     assert launcher["GPUFABRIC_SSH_AUTH"] == worker["GPUFABRIC_SSH_AUTH"] == worker["SSH_AUTH_DIR"] == "/keys"
     assert (launcher["GPUFABRIC_SSH_WAIT_SECONDS"], launcher["GPUFABRIC_POINT_TIMEOUT"]) == ("90", "77")
-    assert job_of(timeout=60)["spec"]["runPolicy"]["activeDeadlineSeconds"] > 60
+
+
+@pytest.mark.parametrize(
+    ("changes", "launcher", "worker"),
+    [
+        # Pods, names, logins, the proof of hosts, one collective.
+        ({}, 600 + 120 + 120 + 300 + 610 + 300, 600),
+        ({"benchmark": {"collectives": ["all_reduce", "all_gather"], "timeout": 100}}, 1140 + 2 * 110 + 300, 600),
+        ({"start_timeout": 30, "dns_timeout": 10}, 30 + 20 + 300 + 610 + 300, 30),
+        # As long as the play waits, and some more.
+        ({"timeout": 60}, 60 + 300, 600),
+        ({"benchmark": {"timeout": 9000}}, 3600 + 300, 600),
+    ],
+)
+def test_a_job_without_its_controller_ends_by_itself(changes, launcher, worker):
+    spec = job_of(**changes)["spec"]
+    assert spec["runPolicy"]["activeDeadlineSeconds"] == launcher
+    assert "activeDeadlineSeconds" not in spec["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    assert spec["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["activeDeadlineSeconds"] == launcher + worker
+
+
+def test_the_user_says_when_pods_end():
+    pod_spec = {"activeDeadlineSeconds": 77}
+    assert template("Worker", pod_spec=pod_spec)["spec"]["activeDeadlineSeconds"] == 77
 
 
 @pytest.mark.parametrize(
