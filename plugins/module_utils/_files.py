@@ -26,10 +26,10 @@ _NULL = os.makedev(1, 3)
 _PATIENCE = 600.0
 
 
-def open_file(path: str) -> t.BinaryIO:
+def open_file(path: str, more_flags: int = 0) -> t.BinaryIO:
     """Open a file to read its bytes. Raises OSError, also for pipes, sockets and devices: reading of them may never end."""
     # To open a pipe would wait until somebody writes to it.
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115  # the caller's
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | more_flags))  # noqa: SIM115  # the caller's
     status = os.fstat(file.fileno())
     if stat.S_ISREG(status.st_mode) or (stat.S_ISCHR(status.st_mode) and status.st_rdev == _NULL):
         return file
@@ -57,7 +57,7 @@ class Beginning(io.RawIOBase):
 
 
 def read_text(path: str, option: str | None = None) -> str | None:
-    """The text of a file, or None where there is none. ``option``: the one that names the file.
+    """The text of a file, or None where there is none. ``option``: the one that names the file. See also read_foreign.
 
     If it exists but cannot be read, raises OptionError, or NodeError without an option.
     """
@@ -69,6 +69,20 @@ def read_text(path: str, option: str | None = None) -> str | None:
     except OSError as error:
         if option is not None:
             raise OptionError(option, path, f"a file on this host that can be read ({error.strerror})") from error
+        raise NodeError(f"cannot read {path}: {error.strerror}") from error
+
+
+def read_foreign(path: str, most: int) -> str:
+    """The first ``most`` bytes of a file in another user's directory as text; empty where there is none, or a link.
+
+    To open what the link of a stranger leads to may do more than to read: a watchdog's device restarts the machine. Raises NodeError.
+    """
+    try:
+        with open_file(path, os.O_NOFOLLOW) as file:
+            return file.read(most).decode("utf-8", errors="replace")
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return ""
         raise NodeError(f"cannot read {path}: {error.strerror}") from error
 
 
