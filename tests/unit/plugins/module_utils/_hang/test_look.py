@@ -220,7 +220,7 @@ def serve(*answers):
                             time.sleep(0.05)
 
     threading.Thread(target=work, daemon=True).start()
-    return listener, "127.0.0.1:{}".format(listener.getsockname()[1])
+    return listener, f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("answers", [(b"S" * 2000,), (b"SERVER PROTOCOL 2\n", b"OK" * 2000)])
