@@ -434,7 +434,12 @@ def test_a_log_is_cut_into_points():
     )
     assert printed.stage == "names"
     assert printed.points["all_reduce"] == {"lines": ["row"], "exit_status": 3, "seconds": 12.0, "notes": set()}
-    assert printed.points["broadcast"] == {"lines": ["half a row"], "exit_status": None, "seconds": None, "notes": set()}
+    assert printed.points["broadcast"] == {
+        "lines": ["half a row"],
+        "exit_status": None,
+        "seconds": None,
+        "notes": set(),
+    }
     assert printed.said == ["worker w-0 is 10.0.0.1, 8 slots"]
 
 
