@@ -90,12 +90,18 @@ def refusal(
     goes_on = here and mark.get("play") in claim.live
     facts = {"run_id": str(mark.get("run_id")), **age_of(mark, now)}
     if theirs == claim.owner:
-        # Of another controller, only a program that it waits for tells that its play is not over.
+        # Of another controller, only a program that it waits for tells that its play is not over. That it took the run a moment ago does
+        # not: the jobs of a workflow follow each other in seconds, each in a container of its own.
         elsewhere = bool(claim.controller and mark.get("controller")) and not here
-        if removes or not (goes_on or (elsewhere and use().unasked < _UNASKED)):
+        unasked = use().unasked if elsewhere and not removes else math.inf
+        if removes or not (goes_on or unasked < _UNASKED):
             return None
-        where = " on another controller" if elsewhere else ""
-        state = f"belongs to another play of {theirs}{where}, which is not over"
+        state = f"belongs to another play of {theirs}"
+        state += (
+            f" on another controller, which asked for its program {ago(unasked)}"
+            if elsewhere
+            else ", which is not over"
+        )
         return NODE_CATALOGUE.problem("run-in-use", host, state=state, **facts)
     if goes_on or _is_live(use()):
         return NODE_CATALOGUE.problem("run-taken", host, state=f"belongs to {theirs}", **facts)
