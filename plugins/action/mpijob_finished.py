@@ -12,6 +12,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import
     is_idle,
     job_results,
     last_launcher,
+    own_log,
     progress,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import JOB_LABEL, condition_of, is_finished
@@ -93,4 +94,4 @@ class ActionModule(ClusterAction):
         if launcher is None:
             return ""
         answer = self.execute("kubernetes.core.k8s_log", name=launcher["metadata"]["name"], container="launcher")
-        return answer.get("log") or ""
+        return own_log(answer.get("log") or "")

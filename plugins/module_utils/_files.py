@@ -24,12 +24,14 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Node
 _NULL = os.makedev(1, 3)
 #: Seconds until others must have changed a file: thousands of machines may share a home.
 _PATIENCE = 600.0
+#: The name of a file that stands for its directory while that is locked.
+_LOCK = ".gpufabric-lock"
 
 
-def open_file(path: str) -> t.BinaryIO:
+def open_file(path: str, more_flags: int = 0) -> t.BinaryIO:
     """Open a file to read its bytes. Raises OSError, also for pipes, sockets and devices: reading of them may never end."""
     # To open a pipe would wait until somebody writes to it.
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115  # the caller's
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | more_flags))  # noqa: SIM115  # the caller's
     status = os.fstat(file.fileno())
     if stat.S_ISREG(status.st_mode) or (stat.S_ISCHR(status.st_mode) and status.st_rdev == _NULL):
         return file
@@ -57,7 +59,7 @@ class Beginning(io.RawIOBase):
 
 
 def read_text(path: str, option: str | None = None) -> str | None:
-    """The text of a file, or None where there is none. ``option``: the one that names the file.
+    """The text of a file, or None where there is none. ``option``: the one that names the file. See also read_foreign.
 
     If it exists but cannot be read, raises OptionError, or NodeError without an option.
     """
@@ -69,6 +71,20 @@ def read_text(path: str, option: str | None = None) -> str | None:
     except OSError as error:
         if option is not None:
             raise OptionError(option, path, f"a file on this host that can be read ({error.strerror})") from error
+        raise NodeError(f"cannot read {path}: {error.strerror}") from error
+
+
+def read_foreign(path: str, most: int) -> str:
+    """The first ``most`` bytes of a file in another user's directory as text; empty where there is none, or a link.
+
+    To open what the link of a stranger leads to may do more than to read: a watchdog's device restarts the machine. Raises NodeError.
+    """
+    try:
+        with open_file(path, os.O_NOFOLLOW) as file:
+            return file.read(most).decode("utf-8", errors="replace")
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return ""
         raise NodeError(f"cannot read {path}: {error.strerror}") from error
 
 
@@ -134,8 +150,19 @@ def write_text(path: str, text: str, mode: int = 0o600, like: os.stat_result | N
 def locked(directory: str, seconds: float | None = None) -> t.Iterator[None]:
     """Hold the lock of a directory, which leaves nothing behind; wait for it, at most so many seconds.
 
-    Without a lock on file systems that have none for directories, such as NFS. Raises NodeError.
+    Whoever may open something may hold its lock. If others may open the directory but not write to it, a file in it that only this user
+    may open is locked in its place. Without a lock on file systems that have none for directories, such as NFS. Raises NodeError.
     """
+    private = os.path.join(directory, _LOCK)
+    descriptor = _open_private(private, directory, seconds) if _is_seen_by_others(directory) else -1
+    if descriptor >= 0:
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(private)
+            os.close(descriptor)
+        return
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     except PermissionError:
@@ -148,6 +175,37 @@ def locked(directory: str, seconds: float | None = None) -> t.Iterator[None]:
         _lock(descriptor, directory, seconds)
         yield
     finally:
+        os.close(descriptor)
+
+
+def _is_seen_by_others(directory: str) -> bool:
+    """Whether others may open a directory of this user, but not write to it."""
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022 and bool(status.st_mode & 0o044)
+
+
+def _open_private(path: str, directory: str, seconds: float | None) -> int:
+    """A new file that is locked; -1 if none can be made there. Raises NodeError."""
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except FileNotFoundError as error:
+            raise NodeError(f"cannot read {directory}: {error.strerror}") from error
+        except OSError:
+            return -1
+        try:
+            _lock(descriptor, directory, seconds)
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except FileNotFoundError:
+            # Another has removed it meanwhile.
+            pass
+        except NodeError:
+            os.close(descriptor)
+            raise
         os.close(descriptor)
 
 

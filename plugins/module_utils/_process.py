@@ -24,6 +24,10 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 
+#: Bytes that are read of a process's environment and command. A program has at most 6 MiB of both when it is started, but any user may
+#: have the kernel show all of a process's memory as these (prctl, PR_SET_MM_MAP).
+_LONGEST_ENVIRONMENT, _LONGEST_COMMAND = 6 << 20, 1 << 16
+
 #: The pid of a process and its start, which name it; a pid alone may be another's by now.
 Identity = t.Tuple[int, int]
 
@@ -94,9 +98,15 @@ def read_processes() -> dict[int, Process]:
             if state in "ZX":
                 continue
             with open(f"{path}/cmdline", encoding="utf-8", errors="replace") as file:
-                command = tuple(file.read().rstrip("\0").split("\0"))
+                command = tuple(file.read(_LONGEST_COMMAND).rstrip("\0").split("\0"))
             found[int(entry)] = Process(int(entry), parent, os.stat(path).st_uid, command, parse_start(status))
     return found
+
+
+def read_environment(pid: int) -> bytes:
+    """The environment of a process, in the form of /proc/PID/environ. Raises OSError."""
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return file.read(_LONGEST_ENVIRONMENT)
 
 
 def identities(processes: t.Mapping[int, Process], pids: t.Iterable[int]) -> set[Identity]:
@@ -157,9 +167,8 @@ def stamped(processes: t.Mapping[int, Process], is_meant: Selector) -> set[int]:
         if process.uid != user or pid in own or not is_in_this_namespace(pid):
             continue
         with contextlib.suppress(OSError):
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if is_meant(file.read()):
-                    found.add(pid)
+            if is_meant(read_environment(pid)):
+                found.add(pid)
     return found
 
 

@@ -20,6 +20,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
+    read_foreign,
     read_text,
     remove,
     remove_empty_directories,
@@ -43,6 +44,8 @@ RUN_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "run_dir": {"type": "path"},
 }
 
+#: Bytes of a mark.
+_LONGEST_MARK = 1 << 16
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 # Open MPI splits the ssh agent's command line at blanks, and ssh_config knows %, ~, $ and quotes. Nothing of one part only, such as
 # /tmp or /scratch: others use it too.
@@ -150,7 +153,7 @@ class RunDir:
         self._check_owner()
         # RecursionError: JSON that is nested deeply, which no run wrote.
         with contextlib.suppress(ValueError, RecursionError, NodeError):
-            mark = json.loads(read_text(self.mark) or "")
+            mark = json.loads(read_foreign(self.mark, _LONGEST_MARK))
             if isinstance(mark, dict):
                 return mark
         return {}

@@ -16,7 +16,16 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import AnswerError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
+    BOOLEAN,
+    FINITE,
+    NUMBER,
+    TEXT,
+    AnswerError,
+    Each,
+    Maybe,
+    check_answer,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.isolation_search import (
     SCHEMA,
     last_round,
@@ -38,10 +47,16 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.causes_s
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OPTION_REFUSED, GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.checking import check_document
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import add_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import PAIR_NOTE, counted, flatters_pairs
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import shown_environment
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import (
+    PAIR_NOTE,
+    check_documents,
+    counted,
+    flatters_pairs,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import one_line, shown_environment
 
 Entry = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Entry]
@@ -59,6 +74,17 @@ _CPU_RANKS_INSIDE = 2
 _UNREACHABLE = {entry.id for entry in SSH_ENTRIES} | {"daemon-missing", "daemon-not-started", "not-started"}
 _LONGEST_REASON = 200
 _NO_ANSWER = "it gave no answer"
+_EARLIER = "isolation.json of an earlier search"
+#: What is taken from it; the rest of a state follows from the settings.
+_SAVED = {"stage": NUMBER, "round": NUMBER}
+_TEST = {
+    "round": NUMBER,
+    "screen": BOOLEAN,
+    "nodes": [TEXT],
+    "value": Maybe(FINITE),
+    "reason": Maybe(TEXT),
+    "unreachable": [TEXT],
+}
 
 #: The problem of a node that is not good, by its verdict and where it is slow.
 _PROBLEMS = {
@@ -99,19 +125,50 @@ def search(results: Entry, settings: Entry, before: str) -> dict[str, t.Any]:
     launch = _launch(ready, results["peers"], settings)
     told = _told(settings, launch["backend"])
     earlier = _earlier(before)
-    state = earlier.get("state") or {}
-    resumed = earlier.get("complete") is False and earlier.get("settings") == told and state.get("nodes") == names
+    saved = earlier.get("state")
+    is_same = earlier.get("complete") is False and earlier.get("settings") == told
+    resumed = is_same and isinstance(saved, dict) and saved.get("nodes") == names
+    sample = None
     if resumed:
+        state, sample = _taken_up(saved, names, settings, earlier.get("sample"))
         state = {**state, "unreachable": {**lost, **state["unreachable"]}}
     else:
         state = _new_state(names, settings, lost)
-    begun = _search(launch, state, told, earlier.get("sample") if resumed else None)
+    begun = _search(launch, state, told, sample)
     after = f" Taken up after round {state['round']}, where an earlier search was cut off." if resumed else ""
     said = (
         f"Backend {launch['backend']}: {launch['reason']}.{after} To run now: {_sizes(plan_round(state)) or 'nothing'},"
         f" {settings['collective']} of {_size_text(settings)}.{_pair_note(told, state)}"
     )
     return {**begun, "resumed": resumed, "said": said}
+
+
+def _taken_up(
+    saved: t.Any, names: t.Sequence[str], settings: Entry, sample: t.Any
+) -> tuple[dict[str, t.Any], Entry | None]:
+    """The state and the sample of a search that was cut off, from a file that anybody may have edited. Raises GpufabricError."""
+    try:
+        known = check_answer(_EARLIER, "state", saved, {**_SAVED, "unreachable": Each(TEXT, TEXT)})
+        fresh = _new_state(names, settings, known["unreachable"])
+        tests = saved.get("tests")
+        if not isinstance(tests, list) or known["stage"] > len(fresh["stages"]):
+            raise GpufabricError("its state is none of a search with these settings")
+        tests = [check_answer(_EARLIER, "a test", test, _TEST) for test in tests]
+        for test in tests:
+            nodes = set(test["nodes"])
+            sound = (
+                nodes and len(nodes) == len(test["nodes"]) and nodes <= set(names) and set(test["unreachable"]) <= nodes
+            )
+            if not sound or test["round"] > known["round"] or (test["value"] or 0) < 0:
+                raise GpufabricError(f"a test of it is none: {one_line(str(test), _LONGEST_REASON)}")
+        if not set(known["unreachable"]) <= set(names):
+            raise GpufabricError("a host of it is none of this search")
+        if sample is not None:
+            check_document(_EARLIER, sample)
+            (sample,) = check_documents([sample])
+    except GpufabricError as error:
+        raise GpufabricError(f"{_EARLIER} cannot be continued: {error}; remove it") from error
+    return {**fresh, **known, "tests": tests}, sample
 
 
 def _pair_note(told: Entry, state: Entry) -> str:
@@ -397,7 +454,7 @@ def _earlier(text: str) -> dict[str, t.Any]:
     try:
         found = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise GpufabricError(f"isolation.json of an earlier search is not JSON: {error}; remove it") from error
+        raise GpufabricError(f"{_EARLIER} is not JSON: {error}; remove it") from error
     return found if isinstance(found, dict) and found.get("schema") == SCHEMA else {}
 
 

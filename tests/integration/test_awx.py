@@ -121,6 +121,8 @@ def test_a_job_hands_on_its_numbers_in_small_events_and_keeps_its_results(jobs, 
         report_thresholds='{"rules": [{"name": "Fast", "limit": 1000}]}',
     )
     assert job.status == "failed", said(job)
+    # The next job of the workflow has a container, and so a controller, of its own, and is not refused.
+    nodes.shell("g1", "! ls /run/gpufabric/*/mpi/polled")
     handed_on = artifacts(job)
     numbers = handed_on["gpufabric_numbers"]
     assert handed_on["gpufabric_verdict"] == "fail" and [one["collective"] for one in numbers] == [

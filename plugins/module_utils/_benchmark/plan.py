@@ -618,6 +618,8 @@ def complete_results(
         )
         if outcome["status"] != "finished" and not explained:
             problems.insert(0, _launch_problem(outcome, run.get("msg", "")))
+        elif printed and len(printed) > 1 and not explained:
+            problems.append(problem("tables-many", count=len(printed)))
         elif not printed and not explained:
             problems.append(_unread_problem(outcome))
         document["hardware"] = hardware_of(plan.get("hardware"), document.get("transport"))

@@ -506,6 +506,14 @@ ENTRIES = (
         found_by="mpijob",
     ),
     entry(
+        "log-cut",
+        "The program printed so much that the launcher shows only the begin and the end of it.",
+        "See in launcher.log what repeats, such as NCCL_DEBUG=INFO. If all of it is wanted, adopt a job (mpijob_state adopted), or run the"
+        " playbook kubernetes.",
+        severity="warning",
+        found_by="mpijob",
+    ),
+    entry(
         "launcher-failed",
         "The launcher ended [with {outcome} ]before any program was run.",
         _MEND_JOB,

@@ -648,6 +648,13 @@ ENTRIES = (
         found_by=_PARSER,
     ),
     entry(
+        "tables-many",
+        "The output has [{count} tables|several tables] in place of one. Nobody knows which is that of all ranks.",
+        "Read the output to see who printed the others: in one launch, rank 0 alone prints a table. A wrapper on a worker may start the"
+        " program once more, or a worker may not be the one that it should be.",
+        found_by="nccl_benchmark, mpijob",
+    ),
+    entry(
         "hosts-differ",
         "[{present} of {wanted} hosts took part|The hosts that took part are not those that were expected][: all {count} ranks ran on"
         " {only}][; missing: {missing}][; not expected: {unexpected}].",

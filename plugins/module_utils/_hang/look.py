@@ -16,7 +16,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import glob
-import io
 import json
 import os
 import re
@@ -25,7 +24,7 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._process import read_processes, stamped
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import read_environment, read_processes, stamped
 
 #: Before the answer: a login may print more.
 MARK = "GPUFABRIC-HANG "
@@ -42,8 +41,10 @@ MOST_ADDRESSES = 64
 _MOST_THREADS, _MOST_PIDS = 256, 64
 _MOST_TRIES = 4
 _LONGEST = 100
+_LONGEST_LINE = 1024
 _SYMBOL = re.compile(r"[A-Za-z_][\w.]{0,60}")
-_RAS_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})\Z")
+#: No names: to look one up may take long.
+_RAS_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[0-9.]{7,15}|localhost):([0-9]{1,5})\Z")
 
 
 class Doing(t.TypedDict):
@@ -107,11 +108,14 @@ def look(point: str, directory: str | None, variable: str, names: t.Sequence[str
     for pid in sorted(meant):
         rank = _rank(environments[pid])
         top = pid
-        # What a rank has started belongs to it: its program may be the child of a shell.
-        while rank is not None and processes[top].parent in meant:
+        # What a rank has started belongs to it: its program may be the child of a shell. Of processes that end meanwhile, each may seem to
+        # be the parent of the other.
+        above = {pid}
+        while rank is not None and processes[top].parent in meant - above:
             if _rank(environments[processes[top].parent]) != rank:
                 break
             top = processes[top].parent
+            above.add(top)
         groups.setdefault((rank, top), []).append(pid)
     unknown = sum(process.parent in meant and pid not in meant for pid, process in processes.items())
     before = {pid: _threads(pid) for pid in meant}
@@ -138,9 +142,8 @@ def look(point: str, directory: str | None, variable: str, names: t.Sequence[str
 
 def _environment(pid: int) -> dict[str, str]:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            pairs = (item.partition(b"=") for item in file.read().split(b"\0"))
-            return {os.fsdecode(name): os.fsdecode(value) for name, _equals, value in pairs}
+        pairs = (item.partition(b"=") for item in read_environment(pid).split(b"\0"))
+        return {os.fsdecode(name): os.fsdecode(value) for name, _equals, value in pairs}
     except OSError:
         return {}
 
@@ -247,10 +250,14 @@ def _ras_addresses(environments: t.Iterable[t.Mapping[str, str]]) -> list[str]:
             with open(f"/proc/net/{name}", encoding="ascii", errors="replace") as file:
                 listening |= set(re.findall(r":([0-9A-F]{4}) [0-9A-F]+:0000 0A ", file.read(8 << 20)))
     found = []
+    own = {"localhost", "0.0.0.0", "::", "::1", *_addresses()}
     for address, _count in wanted.most_common(_MOST_TRIES):
         match = _RAS_ADDRESS.match(address)
-        if match and f"{int(match[1]):04X}" in listening:
-            found.append(address)
+        # A rank may name any address, and nobody else's is to be asked.
+        if match and f"{int(match[2]):04X}" in listening:
+            host = match[1].strip("[]")
+            if host in own or host.startswith("127."):
+                found.append(address)
     return found
 
 
@@ -277,57 +284,82 @@ def _ask_once(address: str, limit: float) -> str:
     """Raises OSError, or ValueError if it is not RAS that answers."""
     host, _colon, port = address.rpartition(":")
     with socket.create_connection((host.strip("[]"), int(port)), _HANDSHAKE) as connection:
-        connection.settimeout(_HANDSHAKE)
-        with connection.makefile("rwb") as file:
-            if not _asked(file, "CLIENT PROTOCOL 2").upper().startswith("SERVER PROTOCOL "):
-                raise ValueError
-            _asked(file, f"TIMEOUT {_RAS_TIMEOUT}")
-            _asked(file, "SET FORMAT json")
-            file.write(b"VERBOSE STATUS\n")
-            file.flush()
-            blocks = []
-            size = 0
-            while size < _MOST_RAS:
-                left = limit - time.monotonic()
-                if left <= 0:
-                    break
-                connection.settimeout(left)
-                try:
-                    block = file.read1(1 << 16)
-                except OSError:
-                    break
-                if not block:
-                    break
-                blocks.append(block)
-                size += len(block)
-            return b"".join(blocks).decode("utf-8", errors="replace")
+        if not _asked(connection, "CLIENT PROTOCOL 2", limit).upper().startswith("SERVER PROTOCOL "):
+            raise ValueError
+        _asked(connection, f"TIMEOUT {_RAS_TIMEOUT}", limit)
+        _asked(connection, "SET FORMAT json", limit)
+        connection.sendall(b"VERBOSE STATUS\n")
+        blocks = []
+        size = 0
+        while size < _MOST_RAS:
+            try:
+                block = _received(connection, limit)
+            except OSError:
+                break
+            if not block:
+                break
+            blocks.append(block)
+            size += len(block)
+        return b"".join(blocks).decode("utf-8", errors="replace")
 
 
-def _asked(file: io.BufferedRWPair, command: str) -> str:
-    """The line that answers a command."""
-    file.write(f"{command}\n".encode())
-    file.flush()
-    return file.readline(1024).decode("utf-8", errors="replace")
+def _asked(connection: socket.socket, command: str, limit: float) -> str:
+    """The line that answers a command. Raises OSError, and ValueError if there is none."""
+    connection.sendall(f"{command}\n".encode())
+    # For all of it: it may come byte by byte.
+    limit = min(limit, time.monotonic() + _HANDSHAKE)
+    line = b""
+    while not line.endswith(b"\n"):
+        block = _received(connection, limit)
+        line += block
+        if not block or len(line) > _LONGEST_LINE:
+            raise ValueError
+    return line.decode("utf-8", errors="replace")
+
+
+def _received(connection: socket.socket, limit: float) -> bytes:
+    """What comes next; nothing at the end. Raises OSError if nothing comes in time."""
+    left = limit - time.monotonic()
+    if left <= 0:
+        raise socket.timeout
+    connection.settimeout(left)
+    return connection.recv(1 << 16)
 
 
 def parse_answer(text: str) -> Answer | None:
     """What ``main`` printed of the processes of a host; None where it is something else."""
-    value = _parsed(text)
+    line = _line_of(text)
+    # Lists in lists without end would take much memory.
+    if line.count("[") + line.count("{") > 4 * MOST_RANKS + 8:
+        return None
+    try:
+        value = json.loads(line, parse_int=_parsed_count)
+    except (ValueError, RecursionError):
+        return None
     return t.cast(Answer, value) if _is_answer(value) else None
 
 
 def parse_ras(text: str) -> list[str]:
     """What ``main`` printed of RAS's answers."""
-    value = _parsed(text)
-    return value[:2] if isinstance(value, list) and all(isinstance(one, str) for one in value) else []
-
-
-def _parsed(text: str) -> t.Any:
-    line = next((line for line in text.split("\n") if line.startswith(MARK)), "")
+    line = _line_of(text)
+    found: list[str] = []
+    end = 1
     try:
-        return json.loads(line[len(MARK) :], parse_int=_parsed_count)
-    except (ValueError, RecursionError):
-        return None
+        # Text by text, so that nothing else is made of it.
+        while len(found) < 2 and line.startswith('"', end):
+            value, end = json.JSONDecoder().raw_decode(line, end)
+            found.append(value)
+            if line.startswith(", ", end):
+                end += 2
+    except ValueError:
+        return []
+    return found if line.startswith("[") and (len(found) == 2 or line.startswith("]", end)) else []
+
+
+def _line_of(text: str) -> str:
+    """What ``main`` printed behind its mark; empty if there is none."""
+    line = next((line for line in text.split("\n") if line.startswith(MARK)), "")
+    return line[len(MARK) :]
 
 
 def _parsed_count(digits: str) -> int:

@@ -72,7 +72,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import 
     SSHD_POLICY_9_8,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
-from ansible_collections.gpufabric.nccl.plugins.module_utils._units import size_word
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size, parse_size, size_word
 
 Object = t.Mapping[str, t.Any]
 
@@ -98,6 +98,11 @@ _MOUNTS = (
     {"name": "gpufabric-run", "mountPath": _RUN},
 )
 _MARK = "gpufabric-mpijob: "
+#: As the launcher begins its lines, the first of all. Those with another token were printed by a worker.
+_OWN_MARK = re.compile(r"^gpufabric-mpijob(\[[0-9a-f-]{16,64}\])?: ", re.MULTILINE)
+#: Characters of a launcher's log that are kept. The launcher itself shows 8 MiB, or 2 MiB of each collective.
+_MOST_LOG = 64 << 20
+_LEFT_OUT = "\n… the middle of the log is left out: it has {size}, of which the first and the last {part} are shown …\n"
 _PYTHON = "/usr/bin/python3"
 # As in mpijob-pod: seconds that the proof of hosts may take, and mpirun to end.
 _TO_PROVE_HOSTS = 300
@@ -161,6 +166,7 @@ def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[
         "namespace": settings["namespace"],
         "selector": selector(run_id, ROLE),
         "backend": backend,
+        "output_limit": format_size(parse_size("nccl_benchmark_output_limit", benchmark["output_limit"])),
         "objects": [config, job],
         "policy": network_policy(run_id, ROLE, {"name": name, **metadata}, settings["owner"]) if shielded else None,
         "policy_required": bool(policy_needs),
@@ -338,6 +344,7 @@ def _launcher_container(backend: str, settings: Object, launch: Launch) -> dict[
         "GPUFABRIC_PYTHON": settings["python_interpreter"],
         "GPUFABRIC_COLLECTIVES": " ".join(benchmark["collectives"]),
         "GPUFABRIC_POINT_TIMEOUT": benchmark["timeout"],
+        "GPUFABRIC_OUTPUT_LIMIT": parse_size("nccl_benchmark_output_limit", benchmark["output_limit"]),
     }
     variables = {**own, **pod_environment(launch), **settings["env"], **benchmark["env"]}
     container = make_container("launcher", settings, variables, _MOUNTS, works=False)
@@ -430,10 +437,35 @@ class Printed:
     points: dict[str, dict[str, t.Any]] = dataclasses.field(default_factory=dict)
 
 
-def parse_log(text: str) -> Printed:
-    """Cut a launcher's log into its stages and points.
+def own_log(text: str) -> str:
+    """The log of a launcher as parse_log takes it: its begin and its end, if it is very long, and marks of the launcher alone.
 
-    A point has ``lines``, and from its end on ``exit_status`` and ``seconds``.
+    Workers, whose output is in it, may print lines like those of the launcher.
+    """
+    size = len(text)
+    if size > _MOST_LOG:
+        part = _MOST_LOG // 2
+        text = text[:part] + _LEFT_OUT.format(size=format_size(size), part=format_size(part)) + text[-part:]
+    first = _OWN_MARK.search(text)
+    if first is None or first[1] is None:
+        # Of a launcher that an earlier release has started.
+        return text
+    word = _MARK.rstrip(": ")
+    lines = []
+    for line in text.splitlines():
+        if line.startswith(first[0]):
+            line = _MARK + line[len(first[0]) :]
+        elif line.startswith(word):
+            line = f"> {line}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def parse_log(text: str) -> Printed:
+    """Cut a launcher's log, as own_log returns it, into its stages and points.
+
+    A point has ``lines``, and from its end on ``exit_status`` and ``seconds``; ``notes``: ``cut``, if the middle of its output is not
+    there, and ``too-long``, if it was ended since it printed too much.
     """
     printed = Printed()
     point: dict[str, t.Any] | None = None
@@ -449,7 +481,10 @@ def parse_log(text: str) -> Printed:
             stage, _space, reason = rest.partition(" ")
             printed.failure = (stage, reason)
         elif word == "begin":
-            point = printed.points[rest] = {"lines": [], "exit_status": None, "seconds": None}
+            point = printed.points[rest] = {"lines": [], "exit_status": None, "seconds": None, "notes": set()}
+        elif word in ("cut", "too-long"):
+            if point is not None:
+                point["notes"].add(word)
         elif word == "end":
             match = _END.match(rest)
             if match and point is not None:
@@ -531,6 +566,8 @@ def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -
                 for document in results
                 for found in listed_placement_problems(document, plan["host_names"], plan["ranks"])
             ]
+            if "cut" in point["notes"]:
+                problems.append(problem("log-cut", path=LOG_NAME))
             if unread is not None:
                 refused = [found for found in _diagnosed(plan, point["lines"], {}) if found.id in ENDS_WELL]
                 problems += refused or [problem("output-unread", evidence=unread)]
@@ -549,6 +586,8 @@ def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -
 
 def _run_problems(plan: Object, point: Object) -> list[Problem]:
     said = "\n".join(telling_lines("\n".join(point["lines"])))
+    if "too-long" in point["notes"]:
+        return [problem("output-too-long", evidence=said, limit=plan["output_limit"])]
     if point["exit_status"] in _TIMED_OUT:
         return [problem("run-timeout", evidence=said, seconds=f"{point['seconds']:.0f}")]
     status = {} if point["exit_status"] is None else {"status": point["exit_status"]}

@@ -185,6 +185,8 @@ class Run:
                     self._cut_off(
                         (self._read(self._state) or state)["over"] or ("stopped" if going else "lost"), reaped
                     )
+            # To the next play, no other waits for it.
+            remove(self._polled)
             result = self.result()
             # Who removes the run may be at it: without a plan, nothing would look like all.
             return result if os.path.exists(self._plan) else {}

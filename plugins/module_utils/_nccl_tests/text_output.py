@@ -76,7 +76,8 @@ LINES = {
     "rank": re.compile(
         r"(?<!\w)Rank +(\d{1,9})(?: +Group +(\d{1,9}))?(?: +Pid +(\d{1,19}))? +on +(\S+) +device +(\d{1,9}) +\[([^]]{0,200})\] *(.*)"
     ),
-    "header": re.compile(r"(?<!\w)(?:size|bytes)\b.{0,400}?\bbusbw\b.*"),
+    # From the last such word before the first busbw, so that no text is searched twice.
+    "header": re.compile(r"(?<!\w)(?:size|bytes)\b(?:(?!(?<!\w)(?:size|bytes)\b).){0,400}?\bbusbw\b.*"),
     "out_of_bounds": re.compile(r"Out of bounds values *: *(\d{1,19}) +(OK|FAILED)"),
     "average": re.compile(
         rf"Avg bus bandwidth *: *({NO_NUMBER}|\d{{1,19}}(?:\.\d{{1,19}})?(?:e[+-]\d\d)?)(?: +(OK|FAILED))?(?!\S)"

@@ -17,14 +17,18 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._process import is_in_this_namespace, read_processes
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import age_of
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
+    is_in_this_namespace,
+    read_environment,
+    read_processes,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import (
     DAEMON_VARIABLES,
     POINT_VARIABLE,
     RUN_DIR_VARIABLE,
     RunDir,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import ago
 
 #: A run by its name, its directory if that is given, and the user that its programs run as.
 Named = t.Tuple[str, t.Optional[str], int]
@@ -36,21 +40,25 @@ _LONGEST_OWNER = 200
 
 def run_in(environ: bytes) -> tuple[str, str | None] | None:
     """The name and directory of the run that a program of a point belongs to, by its environment as /proc has it; None of any other process."""
-    values = dict(word.split(b"=", 1) for word in environ.split(b"\0") if b"=" in word)
     for name in (POINT_VARIABLE, *DAEMON_VARIABLES):
-        run_id, separator, _number = os.fsdecode(values.get(name.encode(), b"")).rpartition("/")
+        run_id, separator, _number = (_value(environ, name) or "").rpartition("/")
         if separator:
-            path = values.get(RUN_DIR_VARIABLE.encode())
-            return run_id, None if path is None else os.fsdecode(path)
+            return run_id, _value(environ, RUN_DIR_VARIABLE)
     return None
+
+
+def _value(environ: bytes, name: str) -> str | None:
+    # Of thousands of processes, whose environments are as long as a user likes.
+    _before, there, rest = (b"\0" + environ).partition(f"\0{name}=".encode())
+    return os.fsdecode(rest.partition(b"\0")[0]) if there else None
 
 
 def find_others(own: RunDir) -> list[Problem]:
     """A warning for each other run that has programs on this node, as far as this user may look at them."""
     found: dict[Named, int] = {}
     for process in read_processes().values():
-        with contextlib.suppress(OSError), open(f"/proc/{process.pid}/environ", "rb") as file:
-            run = run_in(file.read())
+        with contextlib.suppress(OSError):
+            run = run_in(read_environment(process.pid))
             # Containers are nodes of their own.
             if run is not None and is_in_this_namespace(process.pid):
                 found[(*run, process.uid)] = found.get((*run, process.uid), 0) + 1
@@ -68,11 +76,9 @@ def _warning(own: RunDir, named: Named, number: int) -> Problem | None:
         mark = run_dir.read_mark()
     except (GpufabricError, OSError):
         return None
-    facts = {"run_id": run_id}
-    owner, started = mark.get("owner"), mark.get("started")
+    facts = {"run_id": run_id, **age_of(mark, time.time())}
+    owner = mark.get("owner")
     if isinstance(owner, str) and owner.isprintable() and len(owner) <= _LONGEST_OWNER:
         facts["owner"] = owner
-    if isinstance(started, (int, float)) and not isinstance(started, bool):
-        facts["age"] = ago(time.time() - started)
     evidence = f"{number} processes in {run_dir.path}"
     return NODE_CATALOGUE.problem("run-beside", socket.gethostname(), evidence, **facts)

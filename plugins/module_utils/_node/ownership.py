@@ -44,6 +44,8 @@ REFUSALS = ("run-in-use", "run-taken")
 _QUIET = 600
 #: Seconds after which nobody waits for a program's end any more: whoever does asks every few seconds.
 _UNASKED = 60
+#: Seconds since the epoch that are no moment.
+_NO_MOMENT = 1e11
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,14 +88,20 @@ def refusal(
     if not isinstance(theirs, str) or (here and mark.get("play") == claim.play):
         return None
     goes_on = here and mark.get("play") in claim.live
-    facts = {"run_id": str(mark.get("run_id")), **_age(mark, now)}
+    facts = {"run_id": str(mark.get("run_id")), **age_of(mark, now)}
     if theirs == claim.owner:
-        # Of another controller, only a program that it waits for tells that its play is not over.
+        # Of another controller, only a program that it waits for tells that its play is not over. That it took the run a moment ago does
+        # not: the jobs of a workflow follow each other in seconds, each in a container of its own.
         elsewhere = bool(claim.controller and mark.get("controller")) and not here
-        if removes or not (goes_on or (elsewhere and use().unasked < _UNASKED)):
+        unasked = use().unasked if elsewhere and not removes else math.inf
+        if removes or not (goes_on or unasked < _UNASKED):
             return None
-        where = " on another controller" if elsewhere else ""
-        state = f"belongs to another play of {theirs}{where}, which is not over"
+        state = f"belongs to another play of {theirs}"
+        state += (
+            f" on another controller, which asked for its program {ago(unasked)}"
+            if elsewhere
+            else ", which is not over"
+        )
         return NODE_CATALOGUE.problem("run-in-use", host, state=state, **facts)
     if goes_on or _is_live(use()):
         return NODE_CATALOGUE.problem("run-taken", host, state=f"belongs to {theirs}", **facts)
@@ -111,7 +119,7 @@ def loss(mark: t.Mapping[str, t.Any], claim: Claim, host: str, now: float = 0) -
         return None
     is_owners = theirs == claim.owner
     state = f"belongs to {'another play of ' if is_owners else ''}{theirs}"
-    facts = {"run_id": str(mark.get("run_id")), **_age(mark, now)}
+    facts = {"run_id": str(mark.get("run_id")), **age_of(mark, now)}
     return NODE_CATALOGUE.problem("run-in-use" if is_owners else "run-taken", host, state=state, **facts)
 
 
@@ -127,9 +135,10 @@ def _is_live(use: Use) -> bool:
     return use.has_processes or use.quiet < _QUIET
 
 
-def _age(mark: t.Mapping[str, t.Any], now: float) -> dict[str, str]:
+def age_of(mark: t.Mapping[str, t.Any], now: float) -> dict[str, str]:
+    """``age``: how long ago a run was started, as its mark says; nothing if that is no moment."""
     started = mark.get("started")
-    if not isinstance(started, (int, float)) or isinstance(started, bool):
+    if not isinstance(started, (int, float)) or isinstance(started, bool) or not 0 <= started < _NO_MOMENT:
         return {}
     return {"age": ago(now - started)}
 

@@ -107,9 +107,10 @@ class ReportFolder:
             if self._marked is None or self._there(self._marked):
                 return
             remove(self._mark)
-            if self._made:
-                remove_empty_directories(self._path)
-            self._marked, self._made = None, False
+            made, self._marked, self._made = self._made, None, False
+        # The lock may be in it.
+        if made:
+            remove_empty_directories(self._path)
 
     def _make(self) -> bool:
         """Make the folder; False if it is there. Raises NodeError."""

@@ -158,6 +158,19 @@ def test_a_broken_archive_loses_no_result(tmp_path, broken):
     assert "the output of the run stays on g1" in result["warnings"][0] and list(tmp_path.iterdir()) == []
 
 
+def test_when_a_run_is_over_nobody_seems_to_wait_for_it_any_more(tmp_path):
+    """Another controller of the owner, such as the container of the next job, would be refused for a minute."""
+    for name in ("polled", "unclaimed", "run.json"):
+        (tmp_path / name).touch()
+    ending = action(
+        _ask_once=lambda command, parse: (subprocess.run(["sh", "-c", command], check=True), ""),
+        _connection=types.SimpleNamespace(_shell=types.SimpleNamespace(quote=shlex.quote)),
+        _options={"fetch_dest": None},
+    )
+    ending._finish({"points": []}, str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
 def test_texts_of_events_control_no_terminal():
     over = {"event": "over", "reason": "ended", "msg": "\x1b]0;owned\x07\x1b[2Jend", "reaped": [], "paths": {}}
     answers = iter([Look(True, events=json.dumps(over) + "\n")])

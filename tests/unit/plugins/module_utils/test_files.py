@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import fcntl
 import os
+import stat
+import time
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils import _files
@@ -100,3 +103,45 @@ def test_nobody_who_holds_the_lock_of_a_file_holds_it_up_for_ever(tmp_path, monk
             pass
     with _files.locked_file(str(path)):
         pass
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o750])
+def test_a_lock_that_any_user_may_hold_is_not_waited_for(tmp_path, mode):
+    os.chmod(tmp_path, mode)
+    stranger = os.open(tmp_path, os.O_RDONLY)
+    try:
+        # As any user may do who can read the directory.
+        fcntl.flock(stranger, fcntl.LOCK_EX)
+        with _files.locked(str(tmp_path), 0):
+            (name,) = os.listdir(tmp_path)
+            assert stat.S_IMODE(os.stat(tmp_path / name).st_mode) == 0o600
+            with pytest.raises(NodeError, match="is locked by another program"), _files.locked(str(tmp_path), 0):
+                pass
+        assert os.listdir(tmp_path) == []
+    finally:
+        os.close(stranger)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o711, 0o1777, 0o775])
+def test_a_directory_that_no_other_or_that_others_may_write_is_locked_itself(tmp_path, mode):
+    os.chmod(tmp_path, mode)
+    with _files.locked(str(tmp_path), 0):
+        assert os.listdir(tmp_path) == []
+        with pytest.raises(NodeError, match="is locked by another program"), _files.locked(str(tmp_path), 0):
+            pass
+
+
+def test_one_after_the_other_holds_a_lock(tmp_path):
+    os.chmod(tmp_path, 0o755)
+    held: list[int] = []
+
+    def work(_number):
+        with _files.locked(str(tmp_path), 60):
+            held.append(1)
+            assert len(held) == 1
+            time.sleep(0.001)
+            held.pop()
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(100)))
+    assert os.listdir(tmp_path) == []

@@ -15,6 +15,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._hang import look
+from ansible_collections.gpufabric.nccl.plugins.module_utils._hang.ras import parse_report
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import parse_log
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import telling_lines
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import parse_look, parse_part
@@ -23,6 +25,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log import co
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.reader import LogReader
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary import software_of, transport_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.text_output import TextReader
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import parse_gpu_names, parse_mpirun_version
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.sessions import parse_ssh_config
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert, markdown_plain
@@ -33,6 +36,7 @@ LIMIT = 10
 
 #: What makes the readers expect more, and what may then follow without end.
 BEGINNINGS = (
+    "GPUFABRIC-HANG ", 'GPUFABRIC-HANG ["', "#0-0 (a) MISMATCH\n  Rank 1 -- GPU 1 managed by process 1 on node ",
     "", '{"results": [', "#  Rank  0 ", "NCCL version ", " 8 2 float sum -1 ", "gpufabric-rank 0 ", "gpufabric-mpijob: worker ",
     "HTTP response body: {", 'User "', "[host:1:2] ", "ssh: ", "NCCL version", "RCCL version:",
     "g1:1:2 [0] NCCL INFO NCCL version", "g1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] via NET/",
@@ -73,6 +77,8 @@ READERS = {
     "nccl_log_answer": _answer,
     "diagnose": lambda text: diagnose([Source("launcher", text.splitlines())], 1),
     "telling_lines": telling_lines,
+    "hang": look.parse_answer,
+    "ras": lambda text: [parse_report(text), look.parse_ras(text)],
     "marks": _marks,
     "without_marks": without_marks,
     "parse_log": parse_log,
@@ -156,3 +162,12 @@ def test_json_that_is_torn_into_short_lines_is_read_once():
     text = '{"results": [' + "\n#" * LENGTH
     with limited("parse_results"), contextlib.suppress(GpufabricError):
         parse_results(text.splitlines(keepends=True))
+
+
+def test_lines_with_many_words_that_may_begin_a_header():
+    line = "size " * 6500 + "busbw\n"
+    # 4 MiB in less than a second.
+    with limited("a table's header", 3):
+        reader = TextReader()
+        for _count in range(128):
+            reader.read(line)

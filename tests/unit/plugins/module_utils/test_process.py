@@ -212,3 +212,34 @@ print(os.getpid())
 def test_run_detached_says_why_it_fails(tmp_path):
     with pytest.raises(NodeError, match="by itself: ZeroDivisionError"):
         run_detached(lambda begun: 1 / 0, str(tmp_path / "log"))
+
+
+#: Has the kernel show 64 GiB of memory as its environment, as any user may.
+ENDLESS = """
+import ctypes, mmap, sys, time
+fields = open("/proc/self/stat").read().rpartition(")")[2].split()
+stat = {number: int(value) for number, value in enumerate(fields[1:], 4)}
+size = 64 << 30
+memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
+libc = ctypes.CDLL(None, use_errno=True)
+libc.sbrk.restype = ctypes.c_void_p
+begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+names = [26, 27, 45, 46, 47, None, 28, 48, 49]
+values = [libc.sbrk(0) if name is None else stat[name] for name in names] + [begin, begin + size, 0]
+settings = (ctypes.c_uint64 * 13)(*values, 0xFFFFFFFF << 32)
+sys.exit(3) if libc.prctl(35, 14, settings, ctypes.c_ulong(104), 0) else print("set", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("program", [ENDLESS])
+def test_no_more_of_an_environment_is_read_than_a_program_can_have(program):
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    try:
+        if process.stdout.readline() != b"set\n":
+            pytest.skip("the kernel does not let a process do so")
+        assert len(_process.read_environment(process.pid)) == _process._LONGEST_ENVIRONMENT
+        assert process.pid in _process.read_processes()
+    finally:
+        process.kill()
+        process.communicate()

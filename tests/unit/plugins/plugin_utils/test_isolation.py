@@ -267,6 +267,65 @@ def test_a_search_is_taken_up_with_the_same_hosts_and_settings_only():
         begun(before="[" * 100000)
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["unreachable"], None),
+        (["unreachable"], {"g9": "x"}),
+        (["unreachable"], {"g1": 3}),
+        (["stage"], -1),
+        (["stage"], 99),
+        (["stage"], "1"),
+        (["round"], 1.5),
+        (["round"], 10**400),
+        (["tests"], None),
+        (["tests"], {}),
+        (["tests", 0], "x"),
+        (["tests", 0, "nodes"], []),
+        (["tests", 0, "nodes"], ["g9"]),
+        (["tests", 0, "nodes"], ["g1", "g1"]),
+        (["tests", 0, "nodes"], [["g1"]]),
+        (["tests", 0, "round"], 9),
+        (["tests", 0, "value"], "fast"),
+        (["tests", 0, "value"], float("nan")),
+        (["tests", 0, "value"], -1),
+        (["tests", 0, "reason"], {}),
+        (["tests", 0, "unreachable"], ["g9"]),
+    ],
+)
+def test_a_file_that_somebody_has_edited_is_one_clear_error(path, value):
+    document = json.loads(json.dumps(played(begun())["document"]))
+    *before, last = path
+    place = document["state"]
+    for name in before:
+        place = place[name]
+    place[last] = value
+    with pytest.raises(
+        GpufabricError, match=r"^isolation\.json of an earlier search cannot be continued: .*; remove it$"
+    ):
+        begun(before=json.dumps(document))
+
+
+@pytest.mark.parametrize("sample", [3, [], {}, {"host_count": 4, "summary": {}}])
+def test_a_sample_that_somebody_has_edited_is_one_clear_error(sample):
+    document = {**played(begun())["document"], "sample": sample}
+    with pytest.raises(
+        GpufabricError, match=r"^isolation\.json of an earlier search cannot be continued: .*; remove it$"
+    ):
+        begun(before=json.dumps(document))
+
+
+@pytest.mark.parametrize("state", [None, 3, [], {}, {"nodes": 3}])
+def test_a_file_of_no_search_is_none_to_go_on_with(state):
+    assert not begun(before=json.dumps({**played(begun())["document"], "state": state}))["resumed"]
+
+
+def test_what_follows_from_the_settings_is_not_taken_from_a_file():
+    document = json.loads(json.dumps(played(begun())["document"]))
+    document["state"].update(mode="odd", stages=["x"], limits={}, tolerance_percent="x", domains=3, inside=7)
+    assert begun(before=json.dumps(document))["resumed"]
+
+
 def test_the_report_has_what_is_bad_as_problems():
     search = begun(3)
     slow = copy.deepcopy(parsed())

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -139,6 +140,50 @@ def test_all_workers_take_part_or_are_named(call, tmp_path, printed, told):
     mpirun.chmod(0o755)
     body = f"names=(w-0.j.gpu.svc w-1.j.gpu.svc) mpirun={mpirun} prefix={tmp_path} options=(); prove_hosts"
     assert call(body).splitlines()[-1] == f"gpufabric-mpijob: {told}"
+
+
+#: Prints so many lines of 1000 bytes, and how it was called.
+FLOOD = """#!/bin/bash
+trap 'echo ended; exit 9' TERM
+for ((i = 0; i < LINES_OF_IT; i++)); do printf '%0998d\\n' "$i"; done
+[[ LINES_OF_IT -lt 9000 ]] || while sleep 0.05; do printf '%0998d\\n' "$i"; done
+echo 'gpufabric-mpijob: end all_reduce 0 0'
+"""
+LAUNCH = """
+copy_key() { :; }; write_ssh_config() { :; }; read_hostfile() { names=(); }; wait_for_names() { :; }; wait_for_all_sshd() { :; }
+prove_hosts() { :; }; find_mpirun() { mpirun=$RUNS prefix=/usr; }; find_benchmark() { program=(all_reduce_perf); }
+run_launcher --bind-to none -- -b 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "limit", "notes"),
+    [
+        (10, "0", []),
+        (10, "20000", []),
+        (10, "5000", ["too-long all_reduce"]),
+        (5000, "0", []),
+        (8900, "0", ["cut all_reduce"]),
+        (8900, str(2 << 30), ["cut all_reduce"]),
+        (9000, "8900000", ["cut all_reduce", "too-long all_reduce"]),
+    ],
+)
+def test_the_output_of_mpirun_is_bounded(call, tmp_path, lines, limit, notes):
+    runs = tmp_path / "mpirun"
+    runs.write_text(FLOOD.replace("LINES_OF_IT", str(lines)))
+    runs.chmod(0o755)
+    printed = call(LAUNCH, RUNS=str(runs), GPUFABRIC_COLLECTIVES="all_reduce", GPUFABRIC_OUTPUT_LIMIT=limit)
+    marks = [line for line in printed.splitlines() if line.startswith("gpufabric-mpijob")]
+    token = re.match(r"gpufabric-mpijob\[[0-9a-f-]{36}\]: ", marks[0])[0]
+    own = [line[len(token) :] for line in marks if line.startswith(token)]
+    begin = own.index("begin all_reduce")
+    assert own[begin + 1 : -1] == notes
+    too_long = "too-long all_reduce" in notes
+    assert re.match(rf"end all_reduce {1 if too_long else 0} \d+$", own[-1])
+    # What it prints as the launcher would has no token.
+    assert ("gpufabric-mpijob: end all_reduce 0 0" in marks) is not too_long
+    assert "0" * 990 + "0\n" in printed or (limit == "5000" and "0" * 990 in printed)
+    assert len(printed) < min(lines * 1000 + 2000, (8 << 20) + 2000)
 
 
 @pytest.mark.parametrize(("pinned", "strict"), [("true", "yes"), ("false", "accept-new")])

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -14,10 +15,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+import tracemalloc
 import uuid
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils import _process
 from ansible_collections.gpufabric.nccl.plugins.module_utils._hang import look
 
 SPIN = "while True: pass"
@@ -189,3 +193,61 @@ def test_texts_that_are_no_answer(text):
 def test_answers_of_ras_are_texts():
     assert look.parse_ras(f'{look.MARK}["a", "b", "c"]') == ["a", "b"]
     assert look.parse_ras(f'{look.MARK}["a", 1]') == [] and look.parse_ras(f'{look.MARK}{{"a": 1}}') == []
+
+
+def test_a_rank_that_names_an_address_of_another_host_is_not_asked(point, start):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        for rank, host in enumerate(("192.0.2.1", "host.example.org", "[2001:db8::1]", "localhost")):
+            start(rank, "sleep", "600", NCCL_RAS_ADDR=f"{host}:{port}")
+        time.sleep(0.3)
+        assert seen(point)["ras"] == [f"localhost:{port}"]
+
+
+def serve(*answers):
+    """A server at an address that answers each line that it gets with the next of the texts, byte by byte."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def work():
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _address = listener.accept()
+                with connection, contextlib.suppress(OSError), connection.makefile("rb") as file:
+                    for answer in answers:
+                        file.readline()
+                        for byte in answer:
+                            connection.sendall(bytes([byte]))
+                            time.sleep(0.05)
+
+    threading.Thread(target=work, daemon=True).start()
+    return listener, f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("answers", [(b"S" * 2000,), (b"SERVER PROTOCOL 2\n", b"OK" * 2000)])
+def test_a_server_that_answers_byte_by_byte_is_not_waited_for(answers, monkeypatch):
+    monkeypatch.setattr(look, "_HANDSHAKE", 1.2)
+    listener, address = serve(*answers)
+    with listener:
+        begin = time.monotonic()
+        assert look.ask_ras(address, 1.5) == []
+        assert time.monotonic() - begin < 30
+
+
+def test_parents_that_seem_to_be_each_others_end_the_search_for_the_first(monkeypatch, point):
+    circle = {pid: _process.Process(pid, parent, os.getuid(), ("x",)) for pid, parent in ((11, 12), (12, 11))}
+    monkeypatch.setattr(look, "read_processes", lambda: circle)
+    monkeypatch.setattr(look, "stamped", lambda processes, _is_meant: set(processes))
+    monkeypatch.setattr(look, "_environment", lambda _pid: {"OMPI_COMM_WORLD_RANK": "0"})
+    monkeypatch.setattr(look, "_INTERVAL", 0)
+    assert seen(point)["ranks"] == []
+
+
+def test_lists_in_lists_are_not_read():
+    many = "[" + "[]," * 100000 + "[]]"
+    answer = json.dumps(GOOD).replace('"daemons": []', f'"daemons": {many}')
+    tracemalloc.start()
+    try:
+        assert look.parse_answer(look.MARK + answer) is None and look.parse_ras(look.MARK + many) == []
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()

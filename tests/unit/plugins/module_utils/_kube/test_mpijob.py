@@ -9,11 +9,13 @@ import pathlib
 import pytest
 import yaml
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import mpijob
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import (
     adopted_peers,
     job_problems,
     job_results,
     job_to_follow,
+    own_log,
     parse_log,
     plan_job,
     progress,
@@ -478,9 +480,67 @@ def test_a_log_is_cut_into_points():
         )
     )
     assert printed.stage == "names"
-    assert printed.points["all_reduce"] == {"lines": ["row"], "exit_status": 3, "seconds": 12.0}
-    assert printed.points["broadcast"] == {"lines": ["half a row"], "exit_status": None, "seconds": None}
+    assert printed.points["all_reduce"] == {"lines": ["row"], "exit_status": 3, "seconds": 12.0, "notes": set()}
+    assert printed.points["broadcast"] == {
+        "lines": ["half a row"],
+        "exit_status": None,
+        "seconds": None,
+        "notes": set(),
+    }
     assert printed.said == ["worker w-0 is 10.0.0.1, 8 slots"]
+
+
+def test_only_lines_with_the_token_of_the_launcher_are_its_own():
+    token = "gpufabric-mpijob[0e3b2a4c-5d6f-4a8b-9c0d-1e2f3a4b5c6d]: "
+    lines = [
+        "ERROR: ld.so: object x cannot be preloaded",
+        f"{token}stage hosts",
+        # What a worker printed while mpirun ran hostname on it.
+        f"{MARK}worker w-1 is 10.0.0.9, 8 slots",
+        f"{token}begin all_reduce",
+        f"{MARK}end all_reduce 0 4",
+        "gpufabric-mpijob[00000000-0000-0000-0000-000000000000]: end all_reduce 0 4",
+        f"{MARK}begin broadcast",
+        "out",
+        f"{token}end all_reduce 3 12",
+    ]
+    printed = parse_log(own_log("\n".join(lines)))
+    assert printed.stage == "hosts" and printed.addresses == {} and list(printed.points) == ["all_reduce"]
+    point = printed.points["all_reduce"]
+    assert (point["exit_status"], point["lines"][-1]) == (3, "out") and f"> {MARK}end all_reduce 0 4" in point["lines"]
+    # An earlier release has no token.
+    assert own_log("\n".join(lines[2:])) == "\n".join(lines[2:])
+
+
+def test_a_log_without_end_is_cut_and_says_so(monkeypatch):
+    monkeypatch.setattr(mpijob, "_MOST_LOG", 2 << 20)
+    text = "a" * (1 << 20) + "b" * (1 << 20) + "c" * (1 << 20)
+    kept = own_log(text)
+    assert kept.startswith("a" * (1 << 20)) and kept.endswith("c" * (1 << 20)) and "b" not in kept.strip("abc")[:9]
+    assert "left out: it has 3 MiB, of which the first and the last 1 MiB are shown" in kept
+    assert own_log("a" * (2 << 20)) == "a" * (2 << 20)
+
+
+def test_output_that_was_cut_or_too_long():
+    text = log(f"{MARK}begin all_reduce", TABLE, f"{MARK}cut all_reduce", "more", f"{MARK}end all_reduce 0 4")
+    (document,) = results(observed("Succeeded", pods=WORKERS, launcher_log=text))
+    assert [(one["id"], one["severity"]) for one in document["problems"]] == [("log-cut", "warning")]
+    text = log(f"{MARK}begin all_reduce", TABLE, f"{MARK}too-long all_reduce", f"{MARK}end all_reduce 1 4")
+    (document,) = results(failed_log(text), benchmark={"output_limit": "3M"})
+    (problem,) = document["problems"]
+    assert (problem["id"], document["verdict"]) == ("output-too-long", "fail") and "more than 3 MiB" in problem["cause"]
+
+
+def test_two_tables_are_no_result():
+    text = log(f"{MARK}begin all_reduce", TABLE, TABLE, f"{MARK}end all_reduce 0 4")
+    (document,) = results(observed("Succeeded", pods=WORKERS, launcher_log=text))
+    assert ([one["id"] for one in document["problems"]], document["verdict"]) == (["tables-many"], "fail")
+
+
+@pytest.mark.parametrize(("limit", "bytes_"), [("2G", 2 << 30), ("3M", 3 << 20), ("0", 0)])
+def test_the_launcher_knows_how_much_may_be_printed(limit, bytes_):
+    found = environment("Launcher", benchmark={"output_limit": limit})["GPUFABRIC_OUTPUT_LIMIT"]
+    assert found == str(bytes_)
 
 
 @pytest.mark.parametrize("text", [f"{MARK}end x", f"{MARK}end x 1 2", f"{MARK}end all_reduce 1 ", f"{MARK}begin", MARK])

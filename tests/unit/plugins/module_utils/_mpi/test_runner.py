@@ -445,6 +445,7 @@ def test_what_was_cut_off_is_taken_up(run, lost, tmp_path):
             file.write('{"event": "en')
     assert run.has_to_stop()
     stopped = run.stop()
+    assert not os.path.exists(os.path.join(run.run_dir.mpi, "polled"))
     assert points_of(run, 2) == set() and not run.has_to_stop() and run.stop() == stopped
     assert [point["status"] for point in stopped["points"]] == ["finished", "stopped", "not_run"]
     problem = stopped["points"][1]["problems"][0]

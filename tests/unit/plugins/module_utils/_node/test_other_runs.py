@@ -56,3 +56,40 @@ def test_programs_of_another_run_are_found_with_its_owner(tmp_path):
         f"Programs of another run, {other.run_id}, of you@there, started 3 minutes ago, are on"
     )
     assert f"gpufabric_run_id={other.run_id}" in found.cure and found.evidence == f"2 processes in {other.path}"
+
+
+def endless(mark):
+    os.truncate(mark, 1 << 42)
+
+
+def link(mark):
+    """As one to the device of a watchdog, which is set off by whoever opens it."""
+    os.rename(mark, f"{mark}-aside")
+    os.symlink(f"{mark}-aside", mark)
+
+
+@pytest.mark.parametrize(
+    ("started", "change"),
+    [
+        (float("nan"), None),
+        (float("inf"), None),
+        (10**400, None),
+        (-1, None),
+        (0, endless),
+        (0, link),
+    ],
+)
+def test_a_mark_that_a_stranger_wrote_tells_nothing_and_is_no_error(tmp_path, started, change):
+    own, other = (RunDir(f"unit-{uuid.uuid4().hex}", str(tmp_path / name)) for name in ("own", "other"))
+    other.create()
+    other.write_mark({"started": started, **({"owner": "you@there"} if change else {})})
+    if change:
+        change(other.mark)
+    environment = {"GPUFABRIC_POINT": f"{other.run_id}/1", "GPUFABRIC_RUN_DIR": other.path}
+    process = subprocess.Popen(["sleep", "60"], env={**os.environ, **environment})
+    try:
+        (found,) = [found for found in find_others(own) if other.run_id in found.cause]
+    finally:
+        process.kill()
+        process.wait()
+    assert found.cause.startswith(f"Programs of another run, {other.run_id}, are on")

@@ -125,7 +125,9 @@ def test_who_takes_a_run_marks_it_and_the_next_one_is_refused(run_dir):
     with open(polled, "w", encoding="utf-8"):
         pass
     elsewhere = Ownership(run_dir, claim(ME, controller="c2"))
-    assert elsewhere.refusal().id == "run-in-use" and elsewhere.refusal(removes=True) is None
+    told = elsewhere.refusal()
+    assert told.id == "run-in-use" and "on another controller, which asked for its program 0 seconds ago" in told.cause
+    assert elsewhere.refusal(removes=True) is None
     os.utime(polled, (1, 1))
     assert elsewhere.refusal() is None
     # An hour later, nothing runs and the play is over.
