@@ -59,6 +59,8 @@ _CPU_RANKS_INSIDE = 2
 _UNREACHABLE = {entry.id for entry in SSH_ENTRIES} | {"daemon-missing", "daemon-not-started", "not-started"}
 _LONGEST_REASON = 200
 _NO_ANSWER = "it gave no answer"
+#: Of a number of screens.
+_MOST_DIGITS = 9
 
 #: The problem of a node that is not good, by its verdict and where it is slow.
 _PROBLEMS = {
@@ -342,7 +344,7 @@ def _new_state(names: t.Sequence[str], settings: Entry, lost: t.Mapping[str, str
     """Raises GpufabricError with the name of the role's variable."""
     screens = str(settings["screens"])
     try:
-        if not (screens == "all" or screens.isdecimal()):
+        if not (screens == "all" or (screens.isdecimal() and len(screens) <= _MOST_DIGITS)):
             raise OptionError("screens", settings["screens"], "1 or more, or all")
         return new_state(
             names,
