@@ -890,4 +890,5 @@ def _one_of(option: str, value: t.Any, allowed: t.Sequence[str]) -> str:
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")
+    # What is worked out of numbers at the limits of floats may have none, and JSON has no infinity.
+    return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None

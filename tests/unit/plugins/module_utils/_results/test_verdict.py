@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
@@ -606,6 +607,14 @@ def test_assertions_are_checked(options, message, compiled):
     with pytest.raises(OptionError) as caught:
         Judge(compiled=compiled, **options)
     assert str(caught.value).startswith(message)
+
+
+def test_numbers_at_the_limits_of_floats_make_no_infinity():
+    tested = document()
+    for row in tested["rows"]:
+        row["out_of_place"].update(busbw=1e308, time_us=5e-324)
+    rules = [{"limit": 1}, {"limit": 1, "metric": "out_of_place.time_us"}]
+    assert "Infinity" not in json.dumps(Judge({"rules": rules}).judge(tested)["verdicts"])
 
 
 @pytest.fixture
