@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import json
 import pathlib
@@ -30,6 +31,25 @@ ONLY_EXTRA = (
     "mpijob_state",
     "worker_pods_group",
 )
+
+#: What playbooks know, beside the variables of roles.
+OF_PLAYBOOKS = (
+    *ONLY_EXTRA,
+    "compare_after",
+    "compare_before",
+    "compare_dest",
+    "diagnose_run_id",
+    "gpufabric_environment",
+    "gpufabric_failure_note",
+    "gpufabric_nodes_to_come",
+    "gpufabric_own_run",
+    "isolate_run_id",
+    "local_nodes_keep",
+)
+#: What roles set themselves, and is called nearly as a variable of theirs.
+_MADE = ("isolate_marks",)
+#: How much of a name must be that of a variable to be taken for it, from 0 to 1; ``max_byte`` and ``max_bytes`` are 0.94.
+_ALIKE = 0.82
 
 #: Lists and dictionaries that tasks use as they are, beside those that several roles share: text would be another value there.
 NO_TEXT = ("key_exchange_hosts", "report_isolation", "report_results", "report_sweep")
@@ -65,6 +85,7 @@ NO_BLANK = (
 )
 
 _ROLES = pathlib.Path(__file__).parents[2] / "roles"
+_PREFIXES = ("compare_", "diagnose_", "gpufabric_", *sorted(f"{path.name}_" for path in _ROLES.iterdir()))
 
 
 def check_ignored(
@@ -75,10 +96,29 @@ def check_ignored(
     ``known``: variables of the command line and of the play. ``variables``: by host, as ``hostvars`` holds them.
     """
     for host in hosts:
+        own = variables[host]
         for name in ONLY_EXTRA:
-            if name not in known and name in variables[host]:
+            if name not in known and name in own:
                 allowed = f"to set it with -e, or where the playbook is imported; in the inventory (here for {host}) it has no effect"
-                raise OptionError(name, variables[host][name], allowed)
+                raise OptionError(name, own[name], allowed)
+
+
+def check_names(given: t.Iterable[str], options: t.Collection[str]) -> None:
+    """Raise GpufabricError for a name that is nearly that of a variable: Ansible ignores it, and a limit, say, would be none.
+
+    ``options``: the names of all variables of roles.
+    """
+    known = {*options, *OF_PLAYBOOKS, *_MADE}
+    for name in given:
+        prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), None)
+        if prefix is None or name in known:
+            continue
+        rests = [other[len(prefix) :] for other in sorted(known) if other.startswith(prefix)]
+        for alike in difflib.get_close_matches(name[len(prefix) :], rests, 1, _ALIKE):
+            raise GpufabricError(
+                f"{name}: gpufabric.nccl has no such variable, so that it would have no effect; set {prefix}{alike}, or rename"
+                " it if it is your own"
+            )
 
 
 def check_slices(extra: t.Mapping[str, t.Any]) -> None:
@@ -149,6 +189,11 @@ def check_group(
         raise OptionError(name, group, f"another group, since the inventory has {listing(others)} in this one")
 
 
+def option_names(text: str) -> list[str]:
+    """The names of the options of all entry points in the text of argument_specs."""
+    return re.findall(r"^ {6}(\w+):", text, re.MULTILINE)
+
+
 def names_in(text: str, names: t.Collection[str]) -> list[str]:
     """Those of the names that are options in the text of argument_specs."""
     return [name for name in names if re.search(rf"^ +{re.escape(name)}:", text, re.MULTILINE)]
@@ -197,7 +242,11 @@ class ActionModule(VariablesAction):
             check_slices(extra)
             self._check_answers(extra)
             known = {**self._task.get_play().get_vars(), **extra}
-            check_ignored(known, self._task_vars["groups"]["all"], self._task_vars["hostvars"])
+            # Each look at a host's variables takes time.
+            variables = {host: self._task_vars["hostvars"][host] for host in self._task_vars["groups"]["all"]}
+            options = {name for text in self._specs().values() for name in option_names(text)}
+            check_names(dict.fromkeys([*known, *(name for own in variables.values() for name in own)]), options)
+            check_ignored(known, variables, variables)
         if arguments["own_run"] is not None:
             check_own_run(**arguments["own_run"], given=self.value_of("gpufabric_run_id"))
         if arguments["group"] is not None:
@@ -212,9 +261,9 @@ class ActionModule(VariablesAction):
 
     def _check_answers(self, extra: t.Collection[str]) -> None:
         """Raise OptionError if a variable of the command line, or an answer of a survey, is no value of its type in some role."""
-        for role in sorted(_ROLES.iterdir()):
+        for role, text in self._specs().items():
             # To parse them all takes half a second.
-            named = names_in((role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"), extra)
+            named = names_in(text, extra)
             names = [name for name in named if self._is_told(name)]
             if not names:
                 continue
@@ -223,6 +272,13 @@ class ActionModule(VariablesAction):
             if role.name == "nccl_benchmark":
                 # In time for pods, which are created before the benchmark is planned.
                 check_settings(with_sweep(with_sizes({}, without_prefix(values, "nccl_benchmark_"))))
+
+    def _specs(self) -> dict[pathlib.Path, str]:
+        """The text of the argument_specs of each role."""
+        return {
+            role: (role / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
+            for role in sorted(_ROLES.iterdir())
+        }
 
     def _is_told(self, name: str) -> bool:
         """Whether a variable has a value here: a template may name what is known later, or on workers alone."""

@@ -38,6 +38,8 @@ _SETTINGS = (
 )
 
 #: Those of the role nccl_benchmark that apply to a search, too.
+#: Of the benchmark, if they are not set, or blank, for the search.
+_OF_BENCHMARK = ("backend", "allow_uneven_gpus", "check", "extra_args", "env", "forward_env", "mca")
 _LIMITS = ("silence_timeout", "orphan_timeout", "output_limit")
 
 
@@ -62,7 +64,7 @@ class ActionModule(PlanAction):
 
     def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """What the step returns. Raises GpufabricError."""
-        own = without_prefix(variables, "isolate_")
+        own = self._completed(without_prefix(variables, "isolate_"))
         settings = {name: own[name] for name in _SETTINGS}
         step, search = arguments["step"], arguments["search"]
         if step == "check":
@@ -90,8 +92,18 @@ class ActionModule(PlanAction):
         marks = {"kind": own["mark"], "key": own["mark_key"], "verdicts": own["mark_verdicts"]}
         return _isolation.marks(search["document"], arguments["pods"], arguments["nodes"], marks)
 
+    def _completed(self, own: dict[str, t.Any]) -> dict[str, t.Any]:
+        """The role's variables, with the benchmark's in place of those that have no value. Raises OptionError."""
+        missing = [name for name in _OF_BENCHMARK if own[name] is None]
+        return {**own, **self._benchmark(missing)} if missing else own
+
     def _limits(self) -> dict[str, t.Any]:
         """The limits of a launch, of which the role has no variables of its own. Raises OptionError."""
-        role = self.role_path.parent / "nccl_benchmark"
-        read = [self.read_variables(role, f"nccl_benchmark_{name}") for name in _LIMITS]
-        return without_prefix({name: value for values in read for name, value in values.items()}, "nccl_benchmark_")
+        return self._benchmark(_LIMITS)
+
+    def _benchmark(self, names: t.Iterable[str]) -> dict[str, t.Any]:
+        """Variables of the role nccl_benchmark, without its prefix. Raises OptionError."""
+        prefix = "nccl_benchmark_"
+        asked = [f"{prefix}{name}" for name in names]
+        read = self.read_variables(self.role_path.parent / "nccl_benchmark", prefix, asked)
+        return without_prefix({name: read[name] for name in asked}, prefix)

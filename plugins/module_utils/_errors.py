@@ -33,12 +33,25 @@ class Hidden:
 OPTION_REFUSED = " is not allowed; allowed: "
 
 
+#: Characters of a value in an OptionError.
+_LONGEST_VALUE = 500
+
+
 class OptionError(GpufabricError):
     """An option holds a value that is not allowed."""
 
     def __init__(self, option: str, value: t.Any, allowed: str) -> None:
-        super().__init__(f"{option}: {value!r}{OPTION_REFUSED}{allowed}")
+        super().__init__(f"{option}: {_shown(value)}{OPTION_REFUSED}{allowed}")
         self.option = option
+
+
+def _shown(value: t.Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:
+        # Python shows no integer of thousands of digits.
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
 class NodeError(GpufabricError):

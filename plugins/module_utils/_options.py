@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidden, OptionError
@@ -22,6 +23,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidd
 Spec = t.Mapping[str, t.Any]
 
 _TRUE = ("true", "yes", "on", "y", "t", "1")
+#: No seconds, ranks or ports are so many.
+_LIMIT = 1 << 63
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 _FALSE = ("false", "no", "off", "n", "f", "0")
 
 
@@ -48,9 +52,13 @@ def _text(name: str, _spec: Spec, value: t.Any) -> str:
     if isinstance(value, bool):
         # As YAML and JSON write it, for options that have these among other choices.
         return str(value).lower()
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    raise OptionError(name, value, "a text")
+    if not isinstance(value, (str, int, float)):
+        raise OptionError(name, value, "a text")
+    text = str(value)
+    # No file, program or argument can have these, which JSON can write.
+    if _NO_TEXT.search(text):
+        raise OptionError(name, shown(name, value), "a text without NUL and halves of characters")
+    return text
 
 
 def _path(name: str, spec: Spec, value: t.Any) -> str:
@@ -66,8 +74,10 @@ def _switch(name: str, _spec: Spec, value: t.Any) -> bool:
 
 def _integer(name: str, spec: Spec, value: t.Any) -> int:
     number = _number(name, spec, value)
-    if number != int(number):
-        raise OptionError(name, value, "a whole number")
+    if number != int(number) or abs(number) >= _LIMIT:
+        raise OptionError(
+            name, value, "a whole number" if abs(number) < _LIMIT else "a whole number of at most 64 bits"
+        )
     return int(number)
 
 

@@ -13,7 +13,10 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 
-_SIZE = re.compile(r"(\d+)([KMG]?)\Z", re.IGNORECASE)
+_SIZE = re.compile(r"0*([0-9]+)([KMG]?)\Z", re.IGNORECASE)
+#: Programs keep a size in 64 bits. Python reads no number of thousands of digits.
+_LIMIT = 1 << 63
+_MOST_DIGITS = 19
 _FACTORS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -23,7 +26,11 @@ def parse_size(option: str, value: t.Any) -> int:
     match = _SIZE.match(str(value))
     if match is None:
         raise OptionError(option, value, "a number of bytes, such as 8, or one with K, M or G, such as 128M")
-    return int(match.group(1)) * _FACTORS[match.group(2).upper()]
+    digits, unit = match.groups()
+    size = int(digits) * _FACTORS[unit.upper()] if len(digits) <= _MOST_DIGITS else _LIMIT
+    if size >= _LIMIT:
+        raise OptionError(option, value, "less than 2^63 bytes")
+    return size
 
 
 def format_size(size: int) -> str:

@@ -85,6 +85,8 @@ _TEST = {
     "reason": Maybe(TEXT),
     "unreachable": [TEXT],
 }
+#: Of a number of screens.
+_MOST_DIGITS = 9
 
 #: The problem of a node that is not good, by its verdict and where it is slow.
 _PROBLEMS = {
@@ -399,7 +401,7 @@ def _new_state(names: t.Sequence[str], settings: Entry, lost: t.Mapping[str, str
     """Raises GpufabricError with the name of the role's variable."""
     screens = str(settings["screens"])
     try:
-        if not (screens == "all" or screens.isdecimal()):
+        if not (screens == "all" or (screens.isdecimal() and len(screens) <= _MOST_DIGITS)):
             raise OptionError("screens", settings["screens"], "1 or more, or all")
         return new_state(
             names,

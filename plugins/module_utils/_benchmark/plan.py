@@ -165,9 +165,7 @@ CPU_DATATYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "half", 
 
 def check_settings(settings: t.Mapping[str, t.Any]) -> None:
     """Raise OptionError where the programs would refuse a setting: before anything is run, and by the variable's name."""
-    unknown = [name for name in settings["collectives"] if name not in COLLECTIVES]
-    if unknown or not settings["collectives"]:
-        raise OptionError("nccl_benchmark_collectives", unknown, f"one or more of {', '.join(COLLECTIVES)}")
+    _check_collectives(settings)
     smallest, largest = (parse_size(f"nccl_benchmark_{name}", settings[name]) for name in ("min_bytes", "max_bytes"))
     # Times any factor, 0 stays 0.
     if smallest < 1:
@@ -194,6 +192,12 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         if endless and _ZERO.match(value):
             allowed = f"1 or more for --{endless.lastgroup}, since with 0 the program never ends"
             raise OptionError("nccl_benchmark_extra_args", value, allowed)
+
+
+def _check_collectives(settings: t.Mapping[str, t.Any]) -> None:
+    unknown = [name for name in settings["collectives"] if name not in COLLECTIVES]
+    if unknown or not settings["collectives"]:
+        raise OptionError("nccl_benchmark_collectives", unknown, f"one or more of {', '.join(COLLECTIVES)}")
 
 
 def check_limits(settings: t.Mapping[str, t.Any]) -> None:
@@ -337,6 +341,7 @@ def with_sizes(nodes: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) ->
     """
     if settings.get("max_bytes") not in (None, ""):
         return {**settings, "sizes_note": ""}
+    _check_collectives(settings)
     check_limits(settings)
     smallest = parse_size("nccl_benchmark_min_bytes", settings["min_bytes"])
     if not nodes or not uses_gpus(settings["backend"], nodes):

@@ -182,9 +182,9 @@ ENTRIES = (
     entry(
         "pod-scc",
         "No SCC (security context constraint) of OpenShift allows such pods[: {reason}].",
-        "Let the service account of the pods use one that does, such as anyuid or privileged: oc adm policy"
-        f" add-scc-to-user SCC -z default --namespace NAMESPACE. Or set {_ROLE}run_as_user to a UID of the namespace's"
-        f" range, and no {_ROLE}capabilities and {_ROLE}host_network.",
+        "Create the SCC of docs/examples/kubernetes/openshift-scc.yml, which allows root and three capabilities, and let the service account"
+        " of the pods use it: oc adm policy add-scc-to-user gpufabric -z default --namespace NAMESPACE. Or set"
+        f" {_ROLE}run_as_user to a UID of the namespace's range, and no {_ROLE}capabilities and {_ROLE}host_network.",
         signature(
             "security context constraint",
             r"unable to validate against any security context constraint: \[?(?P<reason>[^,\]]+)",

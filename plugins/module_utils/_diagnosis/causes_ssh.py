@@ -119,7 +119,10 @@ ENTRIES = (
             "Connection reset by", r"^Connection reset by (?P<address>\S+) port (?P<port>\d+)\s*$", kinds=_CLIENT
         ),
         signature(
-            "Connection closed by", r"^Connection closed by (?P<address>\S+) port (?P<port>\d+)\s*$", kinds=_CLIENT
+            "Connection closed by",
+            # Of a connection by ProxyCommand, ssh does not know the address.
+            r"^Connection closed by (?:UNKNOWN port 65535|(?P<address>\S+) port (?P<port>\d+))\s*$",
+            kinds=_CLIENT,
         ),
         precedence=EFFECT,
         statuses=(255,),
@@ -248,10 +251,11 @@ ENTRIES = (
         " (key_exchange_key_lifetime); sshd's log on the host names the reason.",
         signature(
             "Permission denied (",
-            # From the beginning of a word only: from each of its letters, a long one would take quadratic time.
-            r"(?<![^\s@:])(?:(?P<user>[^\s@:]+)@)?(?P<host>[^\s@:]+): Permission denied \([\w,-]+\)",
+            # From the beginning of a word only: from each of its letters, a long one would take quadratic time. A host may be an
+            # IPv6 address. With a number in place of methods, it is what another program says of errno.
+            r"(?:(?<![^\s@:])(?P<user>[^\s@:]+)@|(?<!\S))(?P<host>[^\s@]+): Permission denied \((?!\d+\))[\w,-]+\)",
         ),
-        signature("Permission denied (", r"^Permission denied \([\w,-]+\)"),
+        signature("Permission denied (", r"^Permission denied \((?!\d+\))[\w,-]+\)"),
         signature("Permission denied, please try again"),
         signature("Authentication failed.", r"^(?:paramiko\S*: )?Authentication failed\.$"),
         precedence=EFFECT,

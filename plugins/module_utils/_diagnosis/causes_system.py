@@ -11,6 +11,7 @@ from __future__ import annotations
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry import CAUSE, EFFECT, entry, signature
 
 _AGAIN = r"Resource temporarily unavailable"
+_UNWRITABLE = r"(?:Permission denied|Operation not permitted|Read-only file system)"
 _NETWORK = "Check the switch port, VLAN, address and firewall; mpi_preflight with level full shows which hosts reach each other."
 _OPEN = (
     "Let the workers reach each other on all TCP ports above 1023, in the firewall of the host and in security groups or"
@@ -48,7 +49,9 @@ ENTRIES = (
         "Make it larger (worker_pods_shm_size, mpijob_shm_size, --shm-size, --ipc=host), and remove what earlier"
         " runs left in it.",
         signature("failed to extend", r"failed to extend /dev/shm/(?!.*(?:Permission denied))"),
-        signature("Error while creating shared memory segment"),
+        signature(
+            "Error while creating shared memory segment", rf"creating shared memory segment(?!.*error: {_UNWRITABLE})"
+        ),
         signature("failed to open shared memory segment"),
         signature(
             "there is not enough space for", r"not enough space for /dev/shm/.*?Local host: +(?P<host>\S+)", lines=8
@@ -113,6 +116,7 @@ ENTRIES = (
             r"Directory: +(?P<path>\S+) +Error: +(?!No space)\w",
             lines=5,
         ),
+        signature("shared memory", rf"shared memory (?:segment|file) (?P<path>/dev/shm)\b.*\berror:? {_UNWRITABLE}"),
         signature("Read-only file system"),
         signature("cannot be made, because", r"^run_dir: (?P<path>\S+) cannot be made, because"),
         found_by="mpi_preflight",

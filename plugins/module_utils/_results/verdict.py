@@ -694,6 +694,8 @@ def _rule(option: str, entry: t.Any) -> Rule:
 def _scope(option: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """The tests that a rule is for, as the fields of Rule."""
     collectives = given.get("collective", ())
+    if not isinstance(collectives, (str, list, tuple)):
+        raise OptionError(f"{option}.collective", collectives, f"one or more of {', '.join(COLLECTIVES)}")
     collectives = (collectives,) if isinstance(collectives, str) else tuple(collectives)
     for name in collectives:
         _one_of(f"{option}.collective", name, COLLECTIVES)
@@ -876,7 +878,7 @@ def _assertion(index: int, entry: t.Any, compiled: t.Callable[[str], Expression]
 def _number(option: str, value: t.Any, least: float) -> float:
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number) or number < least:
         raise OptionError(option, value, f"a number, {least:g} or more")
@@ -890,4 +892,5 @@ def _one_of(option: str, value: t.Any, allowed: t.Sequence[str]) -> str:
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")
+    # What is worked out of numbers at the limits of floats may have none, and JSON has no infinity.
+    return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None

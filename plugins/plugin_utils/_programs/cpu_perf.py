@@ -117,7 +117,10 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([KMG]?)", text.strip(), re.IGNORECASE)
     if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size; allowed: bytes, or a number with K, M or G")
-    return int(float(match[1]) * 1024 ** " KMG".index(match[2].upper() or " "))
+    size = float(match[1]) * 1024 ** " KMG".index(match[2].upper() or " ")
+    if size >= 2**63:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is too large; allowed: less than 2^63 bytes")
+    return int(size)
 
 
 def _at_least(minimum: int) -> t.Callable[[str], int]:

@@ -82,6 +82,9 @@ def test_a_sweep_does_not_set_what_each_worker_sets_itself(plan, own):
     [
         ({"nccl_benchmark_iterations": "many"}, "nccl_benchmark_iterations: 'many' is not allowed; allowed: a whole number"),
         ({"nccl_benchmark_collectives": "gossip"}, "nccl_benchmark_collectives: 'gossip' is not allowed; allowed: all_reduce, "),
+        ({"nccl_benchmark_cycles": 1e308}, "nccl_benchmark_cycles: 1e+308 is not allowed; allowed: a whole number of at most 64 bits"),
+        ({"nccl_benchmark_min_bytes": "9" * 5000}, "nccl_benchmark_min_bytes: '999"),
+        ({"nccl_benchmark_dir": "/opt/\0"}, "nccl_benchmark_dir: '/opt/\\x00' is not allowed; allowed: a text without NUL"),
         ({"nccl_benchmark_check": "maybe"}, "nccl_benchmark_check: 'maybe' is not allowed; allowed: true or false"),
         ({"nccl_benchmark_launcher": "g9"}, "nccl_benchmark_launcher: 'g9' is not allowed; allowed: one of the workers: g1"),
     ],
@@ -91,6 +94,11 @@ def test_a_wrong_variable_is_one_line_that_names_it(plan, variables, message):
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
     details = failure_details(result)
     assert details["problems"] == [] and details["end"] == result["msg"]
+
+
+def test_no_collective_at_all_is_refused_before_a_size_is_chosen(plan):
+    result = plan({"g1": NODE, "g2": {**NODE, "hostname": "g2"}}, nccl_benchmark_collectives=[])
+    assert result["failed"] and result["msg"].startswith("nccl_benchmark_collectives: [] is not allowed; allowed: one")
 
 
 def test_what_a_worker_lacks_fails_with_problems(plan, capsys):

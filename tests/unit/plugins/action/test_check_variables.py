@@ -12,17 +12,21 @@ import pytest
 import yaml
 from ansible_collections.gpufabric.nccl.plugins.action import check_variables
 from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
+    OF_PLAYBOOKS,
     ONLY_EXTRA,
     ActionModule,
     check_group,
     check_ignored,
     check_limit,
+    check_names,
     check_slices,
     check_together,
+    option_names,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 
 PLAYBOOKS = pathlib.Path(__file__).parents[4] / "playbooks"
+ROLE_FOLDERS = PLAYBOOKS.parent / "roles"
 
 ROLES = ("nccl_benchmark", "key_exchange", "preflight", "report")
 
@@ -108,6 +112,61 @@ def test_a_variable_that_the_inventory_sets_in_vain_is_named():
         check_ignored({}, variables, variables)
     check_ignored({"gpufabric_target": "all"}, variables, variables)
     check_ignored({}, ["g1"], variables)
+
+
+OPTIONS = {
+    name
+    for path in ROLE_FOLDERS.glob("*/meta/argument_specs.yml")
+    for name in option_names(path.read_text(encoding="utf-8"))
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("report_threshold", "report_thresholds"),
+        ("nccl_benchmark_max_byte", "nccl_benchmark_max_bytes"),
+        ("preflight_expected", "preflight_expect"),
+        ("worker_pods_gpu", "worker_pods_gpus"),
+        ("gpufabric_run_ids", "gpufabric_run_id"),
+        ("compare_befor", "compare_before"),
+    ],
+)
+def test_a_name_that_is_nearly_that_of_a_variable_is_refused(planned, monkeypatch, name, meant):
+    message = f"{name}: gpufabric.nccl has no such variable, so that it would have no effect; set {meant}, or rename"
+    monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: {})
+    monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: types.SimpleNamespace(get_vars=dict))
+    inventory = {"groups": {"all": ["g1", "g2"]}, "hostvars": {"g1": {"ansible_host": "x"}, "g2": {name: 1}}}
+    result = planned(ActionModule, "key_exchange", {"playbook": True}, **inventory)
+    assert result["failed"] and result["msg"].startswith(message)
+    monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: {name: 1})
+    result = planned(ActionModule, "key_exchange", {"playbook": True}, groups={"all": []}, hostvars={})
+    assert result["failed"] and result["msg"].startswith(message)
+
+
+def test_names_that_others_may_have_are_none_of_ours():
+    check_names(
+        ["report_path", "report_title", "isolate_search", "nccl_benchmark_results", "ansible_host", "max_byte"], OPTIONS
+    )
+    page = (PLAYBOOKS.parent / "docs" / "playbooks.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)`", page, re.M)) <= {*OPTIONS, *OF_PLAYBOOKS}
+
+
+def test_what_roles_and_playbooks_set_is_not_taken_for_a_slip():
+    """A play checks the names that all hosts have, also those that a play before it has made."""
+    files = [
+        path
+        for place in (PLAYBOOKS, ROLE_FOLDERS)
+        for path in place.rglob("*.yml")
+        if path.name != "argument_specs.yml"
+    ]
+    names = {
+        name
+        for path in files
+        for name in re.findall(r"^ *(?:- )?(?:register: )?([a-z]\w+)(?::|$)", path.read_text(), re.M)
+    }
+    assert {"isolate_marks", "nccl_benchmark_results", "key_exchange_sshd"} <= names
+    check_names(sorted(names), OPTIONS)
 
 
 @pytest.mark.parametrize(

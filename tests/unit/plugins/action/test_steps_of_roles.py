@@ -31,6 +31,19 @@ def sshd(number, **values):
     return {**place, **keys, "changed": True, **values}
 
 
+def cpu_node(number):
+    """What mpi_node_info returns of a machine without GPUs."""
+    return {
+        "hostname": f"g{number}",
+        "interfaces": [{"name": "eth0", "addresses": [f"10.0.0.{number}/24"]}],
+        "data": None,
+        "gpus": {"count": 0, "names": [], "unusable": []},
+        "mpi": {"mpirun": "/usr/bin/mpirun", "prefix": "/usr", "implementation": "openmpi", "version": "4.1.4"},
+        "benchmarks": None,
+        "python": {"executable": "/usr/bin/python3", "mpi4py": "3.1.4", "numpy": "1.24.2"},
+    }
+
+
 @pytest.fixture
 def collect(planned):
     return lambda **arguments: planned(CollectPeers, "key_exchange", arguments)
@@ -172,6 +185,26 @@ def test_a_search_has_the_limits_of_a_benchmark(planned, value, begins):
     given = {"isolate_timeout": "77", "isolate_startup_timeout": ""}
     launch = planned(IsolationStep, "isolate", {"step": "begin", "infos": infos}, **given)["launch"]
     assert (launch["timeout"], launch["startup_timeout"]) == (77, 60)
+
+
+def test_what_a_survey_left_blank_for_a_search_is_that_of_the_benchmark(planned):
+    infos = {f"g{place}": {"node": cpu_node(place)} for place in (1, 2)}
+    peers = [{"name": f"g{place}", "address": f"10.0.0.{place}", "run_dir": "/r"} for place in (1, 2)]
+    blank = dict.fromkeys(("isolate_backend", "isolate_allow_uneven_gpus", "isolate_check", "isolate_mca"))
+    given = {
+        **blank,
+        **dict.fromkeys(("isolate_extra_args", "isolate_env", "isolate_forward_env"), ""),
+        "nccl_benchmark_extra_args": ["-d half"],
+        "nccl_benchmark_env": {"NCCL_ALGO": "Ring"},
+    }
+    begun = planned(IsolationStep, "isolate", {"step": "begin", "infos": infos, "peers": peers}, **given)
+    point, launch = begun["launch"]["point"], begun["launch"]
+    assert point["argv"][-2:] == ["-d", "half"] and point["env"]["NCCL_ALGO"] == "Ring"
+    assert (launch["backend"], launch["mca"], launch["forward_env"][0]) == (
+        "cpu",
+        {"mpi_yield_when_idle": "1"},
+        "LD_LIBRARY_PATH",
+    )
 
 
 def test_a_limit_of_no_sense_is_refused_before_a_search(planned):

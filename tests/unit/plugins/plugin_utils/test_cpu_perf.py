@@ -67,6 +67,7 @@ def test_all_means_all():
         ("all_reduce -q 1", "-q 1"),
         ("all_reduce -b 4X", "'4X' is not a size"),
         ("all_reduce -b -1", "-b"),
+        (f"all_reduce -e {'9' * 400}", "is too large; allowed: less than 2^63 bytes"),
         ("all_reduce -b 8 -e 4", "-b 8 is more than -e 4"),
         ("all_reduce -b 0 -f 2", "use -i instead"),
         ("all_reduce -i 0", "-i 0"),

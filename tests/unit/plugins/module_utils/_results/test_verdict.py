@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
@@ -526,6 +527,11 @@ def test_one_host_has_no_network():
         ({"limit": True}, "thresholds.rules[0].limit: True "),
         ({"limit": "fast"}, "thresholds.rules[0].limit: 'fast' "),
         ({"limit": 1, "collective": "allreduce"}, "thresholds.rules[0].collective: 'allreduce' "),
+        ({"limit": 1, "collective": 5}, "thresholds.rules[0].collective: 5 "),
+        ({"limit": 1, "max_hosts": 10**400}, "thresholds.rules[0].max_hosts: 1000"),
+        ({"limit": 1, "size": 10**400}, "thresholds.rules[0].size: 1000"),
+        ({"limit": 1, "size": "9" * 5000}, "thresholds.rules[0].size: '999"),
+        ({"limit": 1, "size": "8589934592G"}, "thresholds.rules[0].size: '8589934592G' "),
         ({"limit": 1, "metric": "busbw"}, "thresholds.rules[0].metric: 'busbw' "),
         ({"limit": 1, "size": "1T"}, "thresholds.rules[0].size: '1T' "),
         ({"limit": 1, "size": "1G", "max_bytes": "2G"}, "thresholds.rules[0].size: '1G' "),
@@ -549,7 +555,7 @@ def test_one_host_has_no_network():
 def test_rules_are_checked(rule, message):
     with pytest.raises(OptionError) as caught:
         Judge({"rules": [rule]})
-    assert str(caught.value).startswith(message)
+    assert str(caught.value).startswith(message) and len(str(caught.value)) < 1000
 
 
 @pytest.mark.parametrize(
@@ -582,6 +588,14 @@ def test_assertions_are_checked(options, message, compiled):
     with pytest.raises(OptionError) as caught:
         Judge(compiled=compiled, **options)
     assert str(caught.value).startswith(message)
+
+
+def test_numbers_at_the_limits_of_floats_make_no_infinity():
+    tested = document()
+    for row in tested["rows"]:
+        row["out_of_place"].update(busbw=1e308, time_us=5e-324)
+    rules = [{"limit": 1}, {"limit": 1, "metric": "out_of_place.time_us"}]
+    assert "Infinity" not in json.dumps(Judge({"rules": rules}).judge(tested)["verdicts"])
 
 
 @pytest.fixture
