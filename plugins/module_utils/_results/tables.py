@@ -44,7 +44,7 @@ _WIDTH = 100
 _MEASURES = ("time", "algbw", "busbw", "#wrong")
 _UNITS_OF_MEASURES = ("us", "GB/s", "GB/s", "")
 
-CPU_NOTE = "Measured by the CPU program over MPI: these are not NCCL's numbers, and say nothing about GPUs."
+CPU_NOTE = "By the CPU program over the control network: says nothing about NCCL, GPUs or the data network."
 
 PAIR_NOTE = (
     "Two hosts: by trees or NVLink's switches, all_reduce needs about 65 % of the network, so a third of it can be lost and not show."
