@@ -37,9 +37,9 @@ _SETTINGS = (
     "startup_timeout",
 )
 
-#: Those of the role nccl_benchmark that apply to a search, too.
-#: Of the benchmark, if they are not set, or blank, for the search.
+#: What the role nccl_benchmark says where the search does not.
 _OF_BENCHMARK = ("backend", "allow_uneven_gpus", "check", "extra_args", "env", "forward_env", "mca")
+#: What only the role nccl_benchmark says.
 _LIMITS = ("silence_timeout", "orphan_timeout", "output_limit")
 
 
