@@ -111,10 +111,11 @@ def look(point: str, directory: str | None, variable: str, names: t.Sequence[str
         # What a rank has started belongs to it: its program may be the child of a shell. Of processes that end meanwhile, each may seem to
         # be the parent of the other.
         above = {pid}
-        while rank is not None and processes[top].parent in meant - above:
-            if _rank(environments[processes[top].parent]) != rank:
+        while rank is not None:
+            parent = processes[top].parent
+            if parent not in meant or parent in above or _rank(environments[parent]) != rank:
                 break
-            top = processes[top].parent
+            top = parent
             above.add(top)
         groups.setdefault((rank, top), []).append(pid)
     unknown = sum(process.parent in meant and pid not in meant for pid, process in processes.items())

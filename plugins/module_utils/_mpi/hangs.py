@@ -37,7 +37,8 @@ _PORTS = range(20000, 32768)
 _CONNECT_TIMEOUT = 5
 #: Seconds that a host has to answer, after which no further host and no RAS is asked, and that RAS has for both of its answers.
 _HOST_DEADLINE, _LAST_BEGIN, _RAS_DEADLINE = 7.0, 5.0, 7.0
-_MOST_OUTPUT = 32 << 20
+#: Bytes of an answer of a host, and of RAS's two.
+_MOST_ANSWER, _MOST_RAS_ANSWERS = 8 << 20, 32 << 20
 _AT_ONCE = 128
 _NO_ANSWER = re.compile(r"timed? ?out", re.IGNORECASE)
 
@@ -141,7 +142,7 @@ class _Pass:
             return _Unanswered("not asked for want of time", False)
         parameters = {"point": self._watched.name, "variable": RUN_DIR_VARIABLE, "names": self._names}
         try:
-            stdout, stderr = self._run(host, parameters, _HOST_DEADLINE)
+            stdout, stderr = self._run(host, parameters, _HOST_DEADLINE, _MOST_ANSWER)
         except DidNotEnd:
             return _Unanswered(f"no answer within {_HOST_DEADLINE:g} s", True)
         except NodeError as error:
@@ -158,7 +159,9 @@ class _Pass:
             if host == self._watched.own:
                 texts = look.ask_ras(address, _RAS_DEADLINE)
             else:
-                stdout, _stderr = self._run(host, {"ask": address, "seconds": _RAS_DEADLINE}, _RAS_DEADLINE + 1)
+                stdout, _stderr = self._run(
+                    host, {"ask": address, "seconds": _RAS_DEADLINE}, _RAS_DEADLINE + 1, _MOST_RAS_ANSWERS
+                )
                 texts = look.parse_ras(stdout)
         except Exception:
             # What /proc tells stays.
@@ -166,13 +169,13 @@ class _Pass:
         reports = [parse_report(text) for text in texts]
         return tuple(report for report in reports if report is not None) if None not in reports else ()
 
-    def _run(self, host: str, parameters: t.Mapping[str, t.Any], timeout: float) -> tuple[str, str]:
+    def _run(self, host: str, parameters: t.Mapping[str, t.Any], timeout: float, most: int) -> tuple[str, str]:
         options = ["-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_TIMEOUT}"]
         done = run(
             [*self._reach.agent, *options, host, self._command],
             timeout=timeout,
             environment=self._environment,
-            most=_MOST_OUTPUT,
+            most=most,
             own_session=True,
             data=_remote_python.program_text(self._sources, parameters),
         )

@@ -26,12 +26,36 @@ _MOST_OUTPUT = 1 << 20
 #: How many hosts are asked at once.
 _AT_ONCE = 64
 
+#: Bytes of an environment that are read.
+_LONGEST_ENVIRONMENT = 6 << 20
+
 _ANSWER = "gpufabric.nccl"
 #: Read by the remote sh from its standard input, so that no login shell has a say in it. $1: the run. A process that is stopped
 #: takes TERM only when it goes on.
 _SCRIPT = f"""\
+own() {{
+    for path in /proc/[0-9]*; do
+        [ -O "$path" ] && echo "$path/environ"
+    done
+}}
+# Any user may have the kernel show all of a process's memory as its environment, which takes hours to read.
+slow=
+timeout 3 grep -lsF -e "GPUFABRIC_POINT=$1/" $(own) /dev/null > /dev/null 2>&1
+[ $? = 124 ] && slow=1
+begin() {{
+    head -c {_LONGEST_ENVIRONMENT} "$1"
+}}
+marked() {{
+    if [ -z "$slow" ]; then
+        grep -lsF -e "GPUFABRIC_POINT=$1/" -e "MCA_gpufabric_point=$1/" $(own) /dev/null
+        return
+    fi
+    for path in $(own); do
+        begin "$path" | grep -qsF -e "GPUFABRIC_POINT=$1/" -e "MCA_gpufabric_point=$1/" && echo "$path"
+    done
+}}
 found() {{
-    for path in $(grep -lsF -e "GPUFABRIC_POINT=$1/" -e "MCA_gpufabric_point=$1/" /proc/[0-9]*/environ); do
+    for path in $(marked "$1"); do
         pid=${{path#/proc/}}
         pid=${{pid%/environ}}
         # Not those of containers, which may have a run of the same name.
@@ -40,9 +64,9 @@ found() {{
         [ "/proc/$pid/root" -ef / ] || continue
         # Another run of the name may have another directory. An sshd that is not the run's own names none.
         if [ -n "${{{RUN_DIR_VARIABLE}:-}}" ]; then
-            grep -zqxF -e "{RUN_DIR_VARIABLE}=${RUN_DIR_VARIABLE}" "$path" || continue
+            begin "$path" | grep -zqxF -e "{RUN_DIR_VARIABLE}=${RUN_DIR_VARIABLE}" || continue
         else
-            grep -zq -e "^{RUN_DIR_VARIABLE}=" "$path" && continue
+            begin "$path" | grep -zq -e "^{RUN_DIR_VARIABLE}=" && continue
         fi
         printf '%s ' "$pid"
     done

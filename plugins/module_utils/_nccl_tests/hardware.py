@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
@@ -36,4 +35,4 @@ def checked_hardware(value: t.Any) -> Hardware | None:
 
 
 def _is_amount(value: t.Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value < 1e9
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e9

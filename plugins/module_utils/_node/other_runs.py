@@ -36,6 +36,8 @@ Named = t.Tuple[str, t.Optional[str], int]
 #: How many runs are told, and how long the name of an owner may be.
 _MOST = 8
 _LONGEST_OWNER = 200
+#: Bytes of environments that are read, which are some KiB each unless somebody has them long. This only warns.
+_MOST_READ = 256 << 20
 
 
 def run_in(environ: bytes) -> tuple[str, str | None] | None:
@@ -56,9 +58,12 @@ def _value(environ: bytes, name: str) -> str | None:
 def find_others(own: RunDir) -> list[Problem]:
     """A warning for each other run that has programs on this node, as far as this user may look at them."""
     found: dict[Named, int] = {}
+    left = _MOST_READ
     for process in read_processes().values():
         with contextlib.suppress(OSError):
-            run = run_in(read_environment(process.pid))
+            environ = read_environment(process.pid) if left > 0 else b""
+            left -= len(environ)
+            run = run_in(environ)
             # Containers are nodes of their own.
             if run is not None and is_in_this_namespace(process.pid):
                 found[(*run, process.uid)] = found.get((*run, process.uid), 0) + 1

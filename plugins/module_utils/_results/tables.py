@@ -13,16 +13,29 @@ import shlex
 import textwrap
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
+    FINITE,
+    NUMBER,
+    SIMPLE,
+    TEXT,
+    AnswerError,
+    Each,
+    Maybe,
+    Optional,
+    check_answer,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary import (
     checked_transport,
     describe_transport,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.checking import check_document
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.hardware import checked_hardware
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
     PLACEMENTS,
     RESULT_SCHEMA,
+    VERDICTS,
     overall_verdict,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import Rank, ResultDocument
@@ -40,6 +53,22 @@ _DOCUMENT_KEYS = (
     *("tool", "collective", "complete", "config", "ranks", "rows", "lost_rows", "summary", "points", "env"),
     *("host_count", "rank_count", "problems", "verdict"),
 )
+_VARIABLES = Each(TEXT, Maybe(SIMPLE))
+#: The shape of ``points``, as far as texts are made of it.
+_POINTS = {
+    "argv": Optional([TEXT]),
+    "env": Optional(_VARIABLES),
+    "duration_s": Optional(Maybe(FINITE)),
+    "sweep": Optional(
+        {
+            **dict.fromkeys(("id", "name", "collective"), TEXT),
+            "options": dict.fromkeys(("min_bytes", "max_bytes", "step_factor", "datatype", "operation"), Maybe(SIMPLE)),
+            "env": _VARIABLES,
+            "ranks_per_node": Maybe(NUMBER),
+            "total": Optional(NUMBER),
+        }
+    ),
+}
 _WIDTH = 100
 _MEASURES = ("time", "algbw", "busbw", "#wrong")
 _UNITS_OF_MEASURES = ("us", "GB/s", "GB/s", "")
@@ -72,6 +101,13 @@ def check_documents(documents: t.Any) -> list[ResultDocument]:
         missing = [name for name in _DOCUMENT_KEYS if name not in document]
         if missing:
             raise GpufabricError(f"a list of result documents is needed; an item lacks {', '.join(missing)}")
+        if document["verdict"] not in VERDICTS:
+            raise GpufabricError("a list of result documents is needed; the verdict of an item is none")
+        try:
+            check_document("an item", {"json_output": None, **document})
+            check_answer("an item", "points", document["points"], _POINTS)
+        except AnswerError as error:
+            raise GpufabricError(f"a list of result documents is needed; {error}") from error
     cleaned: list[t.Any] = [
         {
             **clean_values(document),

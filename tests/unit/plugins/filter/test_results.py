@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import pathlib
 
 import pytest
@@ -65,3 +66,40 @@ def test_points_of_a_sweep_are_told_together():
     assert "### 2. alltoall NCCL_ALGO=Ring #1: error `run-failed`" in headings
     hosts = report.split("### Hosts of the sweep\n\n")[1].split("\n\n")[0]
     assert hosts.count("\n") == 1 + documents[0]["host_count"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["verdict"], "fine"),
+        (["verdict"], []),
+        (["tool"], None),
+        (["tool", "name"], 3),
+        (["collective"], []),
+        (["host_count"], None),
+        (["summary"], []),
+        (["summary", "avg_busbw"], 10**400),
+        (["summary", "peak_size"], float("inf")),
+        (["rows", 0], None),
+        (["rows", 0, "type"], {}),
+        (["ranks", 0, "host"], 5),
+        (["env"], None),
+        (["points"], None),
+        (["points", "argv"], "x"),
+        (["points", "env"], []),
+        (["points", "sweep"], {"id": "x"}),
+        (["hardware"], {"nic_gbps": 10**400, "rails": 8, "ports": 8, "nvlink_gbytes": None}),
+        (["hardware"], {"nic_gbps": 0, "rails": 8, "ports": 8, "nvlink_gbytes": None}),
+        (["stragglers"], [{"rank": 0, "host": "h", "device": None, "share": 10**400}]),
+    ],
+)
+def test_a_document_that_somebody_has_edited_is_one_clear_error(path, value):
+    (document,) = copy.deepcopy(parse_results(TEXT.splitlines()))
+    *before, last = path
+    place = document
+    for name in before:
+        place = place[name]
+    place[last] = value
+    for name in ("results_table", "results_markdown"):
+        with pytest.raises(AnsibleFilterError, match=f"^{name}: (a list of result documents is needed|stragglers of)"):
+            FILTERS[name]([document])

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach, Reaped, parse_answer, reap
+from ansible_collections.gpufabric.nccl.tests.unit.plugins.module_utils.test_process import ENDLESS
 
 DEAF = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
 TIRED = "import time; print(flush=True); time.sleep(60)"
@@ -107,3 +108,22 @@ def test_a_host_that_does_not_answer_or_prints_without_end_holds_nothing_up(agen
     (loud,) = reap("unit-none", Reach(("loud",), (str(noisy),), {}), os.environ)
     assert loud == Reaped("loud", error=f"{noisy} was ended because it printed more than 1 MiB")
     assert reap("unit-none", Reach(("x",), ("/nosuch",), {}), os.environ)[0].error.startswith("cannot run /nosuch")
+
+
+@pytest.mark.slow
+def test_a_process_whose_environment_is_all_of_its_memory_holds_nothing_up(agent, monkeypatch):
+    monkeypatch.setattr("ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper._DEADLINE", 60.0)
+    run_id = f"unit.{os.getpid()}"
+    # Of a machine's size: it would be read for hours.
+    endless = subprocess.Popen([sys.executable, "-c", ENDLESS.replace("64 << 30", "32 << 40")], stdout=subprocess.PIPE)
+    mine = begin(TIRED, GPUFABRIC_POINT=f"{run_id}/1", GPUFABRIC_RUN_DIR="/var/tmp/x")
+    try:
+        if endless.stdout.readline() != b"set\n":
+            pytest.skip("the kernel does not let a process do so")
+        (found,) = reap(run_id, Reach(("here",), (agent,), {"GPUFABRIC_RUN_DIR": "/var/tmp/x"}), os.environ)
+        assert found.error is None and len(found.ended) == 1 and mine.wait(10) == -15
+        assert endless.poll() is None
+    finally:
+        for process in (endless, mine):
+            process.kill()
+            process.communicate()

@@ -10,6 +10,7 @@ import time
 import uuid
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node import other_runs
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.other_runs import find_others, run_in
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
@@ -93,3 +94,13 @@ def test_a_mark_that_a_stranger_wrote_tells_nothing_and_is_no_error(tmp_path, st
         process.kill()
         process.wait()
     assert found.cause.startswith(f"Programs of another run, {other.run_id}, are on")
+
+
+def test_environments_are_read_as_far_as_it_takes_no_time(tmp_path, monkeypatch):
+    own, other = (RunDir(f"unit-{uuid.uuid4().hex}", str(tmp_path / name)) for name in ("own", "other"))
+    other.create()
+    read = []
+    environ = f"GPUFABRIC_POINT={other.run_id}/1\0GPUFABRIC_RUN_DIR={other.path}\0{'x' * 1000}".encode()
+    monkeypatch.setattr(other_runs, "read_environment", lambda pid: read.append(pid) or environ)
+    monkeypatch.setattr(other_runs, "_MOST_READ", 3 * len(environ))
+    assert [found.evidence for found in find_others(own)][:1] and len(read) == 3
