@@ -74,6 +74,26 @@ def test_a_wrong_variable_of_pods_is_one_line_that_names_it(pods, variables, mes
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("volumes", None), ("containers", [5]), ("containers", [{"name": []}]), ("initContainers", [{"image": "i"}])],
+)
+def test_lists_of_a_pod_spec_have_items_with_names(pods, job, name, value):
+    """They are merged with the collection's own by these."""
+    for role, plan in (("worker_pods", pods), ("mpijob", job)):
+        result = plan(**{f"{role}_pod_spec": {name: value}})
+        assert result["failed"] and result["msg"] == (
+            f"{role}_pod_spec.{name}: (not shown) is not allowed; allowed: a list of dictionaries, each with a name"
+        )
+
+
+@pytest.mark.parametrize("context", [{"capabilities": []}, {"capabilities": {"add": 5}}, {"capabilities": 5}, None, 5])
+def test_what_else_a_pod_spec_has_is_for_the_cluster_to_judge(pods, context):
+    own = {"name": "worker", "securityContext": context, "env": [{"name": []}]}
+    plan = pods(worker_pods_pod_spec={"containers": [own]})
+    assert template_of(plan)["spec"]["containers"][0]["env"][-1] == {"name": []}
+
+
 def test_text_makes_the_same_job(job):
     text = job(
         mpijob_networks="sriov",
