@@ -22,6 +22,11 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import claim
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts import cpu_program
 
+#: What only mpi_run does, by variable: whether a value asks for it, and what to do instead.
+_BY_MPI_RUN: dict[str, tuple[t.Callable[[t.Any], bool], str]] = {
+    "nccl_benchmark_cycles": (lambda value: value > 1, "put -N into nccl_benchmark_extra_args"),
+    "nccl_benchmark_rank_times": (lambda value: value == "barriers", "leave it out"),
+}
 _LETTERS = string.ascii_lowercase + string.digits
 
 
@@ -41,6 +46,7 @@ class ActionModule(PlanAction):
                 "nccl_benchmark_sweep: an MPIJob that is submitted or rendered runs each collective once. Adopt a running one"
                 " (mpijob_state adopted), or use the playbook gpufabric.nccl.kubernetes."
             )
+        self._check_not_ignored()
         run_id = variables["gpufabric_run_id"]
         own = without_prefix(variables, "mpijob_")
         name, owner = arguments["name"] or own["name"], ""
@@ -82,6 +88,16 @@ class ActionModule(PlanAction):
             "manifest": manifest_of(objects),
             "removal": removal_command(run_id, ROLE, cluster_of(variables)),
         }
+
+    def _check_not_ignored(self) -> None:
+        """Raise GpufabricError if a variable of the benchmark would have no effect, and the numbers would be other ones than were meant."""
+        given = self.read_variables(self.role_path.parent / "nccl_benchmark", "nccl_benchmark_", _BY_MPI_RUN)
+        for name, (asks, instead) in _BY_MPI_RUN.items():
+            if asks(given[name]):
+                raise GpufabricError(
+                    f"{name}: {given[name]} has no effect on an MPIJob that is submitted or rendered; {instead}, or adopt a running"
+                    " one (mpijob_state adopted)"
+                )
 
 
 def manifest_of(objects: list[dict[str, t.Any]]) -> str:

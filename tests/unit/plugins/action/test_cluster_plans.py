@@ -174,6 +174,11 @@ def test_the_owner_is_the_user_and_the_host_unless_it_is_given(pods):
             {"nccl_benchmark_sweep": {"repeats": 2}},
             "nccl_benchmark_sweep: an MPIJob that is submitted or rendered runs",
         ),
+        (
+            {"nccl_benchmark_cycles": "100"},
+            "nccl_benchmark_cycles: 100 has no effect on an MPIJob that is submitted or rendered; put -N",
+        ),
+        ({"nccl_benchmark_rank_times": "barriers"}, "nccl_benchmark_rank_times: barriers has no effect on an MPIJob"),
         ({"mpijob_replicas": "-1"}, "mpijob_replicas: -1 is not allowed; allowed: "),
         ({"nccl_benchmark_iterations": "0"}, "nccl_benchmark_iterations: 0 is not allowed; allowed: 1 or more"),
         ({"mpijob_worker_mode": "bash"}, "mpijob_worker_mode: 'bash' is not allowed; allowed: script, "),
@@ -182,3 +187,7 @@ def test_the_owner_is_the_user_and_the_host_unless_it_is_given(pods):
 def test_a_wrong_variable_of_a_job_is_one_line_that_names_it(job, variables, message):
     result = job(**variables)
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
+def test_what_says_no_more_than_the_default_is_allowed_for_a_job(job):
+    assert not job(nccl_benchmark_cycles=1, nccl_benchmark_rank_times="iterations").get("failed")
