@@ -65,6 +65,7 @@ def test_pods_that_exist_are_named_by_text_too(pods):
     [
         ({"worker_pods_replicas": "two"}, "worker_pods_replicas: 'two' is not allowed; allowed: a whole number"),
         ({"worker_pods_replicas": 0}, "worker_pods_replicas: 0 is not allowed; allowed: "),
+        ({"worker_pods_names": "a-0,a-1,a-0"}, "worker_pods_names: 'a-0' is not allowed; allowed: each pod once"),
         ({"worker_pods_names": "a-0", "worker_pods_mpijob": "j"}, "worker_pods_names, worker_pods_mpijob: "),
         ({"worker_pods_resources": "cpu"}, "worker_pods_resources: 'cpu' is not allowed; allowed: a dictionary"),
     ],
