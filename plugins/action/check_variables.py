@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import collections
 import difflib
 import importlib.util
 import json
@@ -138,12 +139,15 @@ def check_slices(extra: t.Mapping[str, t.Any]) -> None:
 
 
 def check_together(hosts: t.Sequence[str], batch: t.Container[str], serial: t.Sequence[t.Any], strategy: str) -> None:
-    """Raise OptionError if there are no hosts, or if a play does not run its tasks on all of them at the same time.
+    """Raise OptionError if there are no hosts, if one is there twice, or if a play does not run its tasks on all of them at the same time.
 
     ``batch``: those that it runs on now. ``serial`` and ``strategy``: its keywords.
     """
     if not hosts:
         raise OptionError("gpufabric_hosts", list(hosts), "at least one host of the play")
+    twice = [host for host, number in collections.Counter(hosts).items() if number > 1]
+    if twice:
+        raise OptionError("gpufabric_hosts", twice[0], "each host once")
     if strategy.endswith(("free", "host_pinned")):
         allowed = "linear, since roles of gpufabric.nccl need what a task returned on all hosts: strategy: ansible.builtin.linear in the play"
         raise OptionError("strategy", strategy, allowed)

@@ -41,6 +41,7 @@ class ActionModule(PlanAction):
                 "nccl_benchmark_sweep: an MPIJob that is submitted or rendered runs each collective once. Adopt a running one"
                 " (mpijob_state adopted), or use the playbook gpufabric.nccl.kubernetes."
             )
+        self._check_not_ignored()
         run_id = variables["gpufabric_run_id"]
         own = without_prefix(variables, "mpijob_")
         name, owner = arguments["name"] or own["name"], ""
@@ -82,6 +83,16 @@ class ActionModule(PlanAction):
             "manifest": manifest_of(objects),
             "removal": removal_command(run_id, ROLE, cluster_of(variables)),
         }
+
+    def _check_not_ignored(self) -> None:
+        """Raise GpufabricError if a variable of the benchmark would have no effect, and the numbers would be other ones than were meant."""
+        name = "nccl_benchmark_rank_times"
+        given = self.read_variables(self.role_path.parent / "nccl_benchmark", "nccl_benchmark_", [name])[name]
+        if given == "barriers":
+            raise GpufabricError(
+                f"{name}: {given} has no effect on an MPIJob that is submitted or rendered; leave it out, or adopt a running"
+                " one (mpijob_state adopted)"
+            )
 
 
 def manifest_of(objects: list[dict[str, t.Any]]) -> str:

@@ -89,7 +89,7 @@ class ActionModule(ClusterAction):
         count = self._arguments["count"]
         if count is not None:
             return count
-        return len(self._arguments["names"] or ()) or max(len(pods), 1)
+        return len(set(self._arguments["names"] or ())) or max(len(pods), 1)
 
     def _look(self) -> tuple[list[t.Mapping[str, t.Any]], t.Mapping[str, t.Any] | None]:
         """The pods in rank order, without those that have ended well, and the StatefulSet."""

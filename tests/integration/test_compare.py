@@ -130,3 +130,7 @@ def test_runs_are_judged_kept_and_compared(tmp_path):
     assert again.returncode == 0 and again.changed() == []
     bad = player.playbook("gpufabric.nccl.compare", compare_before=before)
     assert bad.returncode != 0 and "compare_before and compare_after are to be given" in bad.output
+    (tmp_path / "log.json").write_text("Traceback")
+    bad = player.playbook("gpufabric.nccl.compare", compare_before=f"{before},log.json", compare_after="after.json")
+    message = f"compare_before: {tmp_path}/log.json is not allowed; allowed: the paths of files results.json"
+    assert bad.returncode != 0 and message in " ".join(bad.output.split()), bad.output

@@ -41,6 +41,11 @@ def check_pod_settings(prefix: str, settings: t.Mapping[str, t.Any], least: t.Ma
     for name, value in settings["env"].items():
         if isinstance(value, (t.Mapping, list)) and not is_reference(value):
             raise OptionError(f"{prefix}_env[{name}]", Hidden(), "a text, or valueFrom as in the env of a container")
+    for name in ("containers", "initContainers", "volumes"):
+        items = settings["pod_spec"].get(name, [])
+        # Values of variables may be in them.
+        if not isinstance(items, list) or not all(map(_name_of, items)):
+            raise OptionError(f"{prefix}_pod_spec.{name}", Hidden(), "a list of dictionaries, each with a name")
     for name in settings["labels"]:
         if name in OWN_LABELS:
             raise OptionError(f"{prefix}_labels", name, f"labels other than {', '.join(sorted(OWN_LABELS))}")
@@ -118,8 +123,9 @@ def _let_escalate(container: dict[str, t.Any]) -> None:
     context = container.get("securityContext")
     if not isinstance(context, dict) or context.get("allowPrivilegeEscalation") is not False:
         return
-    capabilities = (context.get("capabilities") or {}).get("add") or ()
-    if context.get("privileged") or "CAP_SYS_ADMIN" in capabilities:
+    capabilities = context.get("capabilities")
+    added = capabilities.get("add") if isinstance(capabilities, dict) else None
+    if context.get("privileged") or (isinstance(added, list) and "CAP_SYS_ADMIN" in added):
         container["securityContext"] = {
             key: value for key, value in context.items() if key != "allowPrivilegeEscalation"
         }
@@ -149,8 +155,10 @@ def _volumes(ours: t.Sequence[t.Any], theirs: t.Sequence[t.Any]) -> list[t.Any]:
     return [*(item for item in ours if _name_of(item) not in names), *theirs]
 
 
-def _name_of(item: t.Any) -> t.Any:
-    return item.get("name") if isinstance(item, dict) else None
+def _name_of(item: t.Any) -> str | None:
+    """The name of an item of a list, if it has one that is a text: whatever else a user wrote is for the API server to refuse."""
+    name = item.get("name") if isinstance(item, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _variable(name: str, value: t.Any) -> dict[str, t.Any]:

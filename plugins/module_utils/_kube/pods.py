@@ -11,6 +11,7 @@ Pods, events and StatefulSets are dicts as the Kubernetes API gives them (v1, ap
 
 from __future__ import annotations
 
+import collections
 import re
 import typing as t
 
@@ -104,6 +105,9 @@ def _selector_of(ways: Object) -> str | None:
         for name in ways["names"]:
             if not _NAME.match(str(name)):
                 raise OptionError("worker_pods_names", name, "names of pods")
+        twice = [name for name, number in collections.Counter(ways["names"]).items() if number > 1]
+        if twice:
+            raise OptionError("worker_pods_names", twice[0], "each pod once")
     return ways.get("selector")
 
 

@@ -234,6 +234,13 @@ def test_the_variables_of_the_headers_of_playbooks_are_checked_in_each():
         # A host that failed before has a message of its own.
         (["g1", "g2"], ["g1"], [], "ansible.builtin.linear", None),
         ([], ["g1"], [], "linear", "gpufabric_hosts: [] is not allowed"),
+        (
+            ["g1", "g2", "g1"],
+            ["g1", "g2"],
+            [],
+            "linear",
+            "gpufabric_hosts: 'g1' is not allowed; allowed: each host once",
+        ),
         (["g1", "g2"], ["g1"], [1], "linear", "serial: 1 is not allowed"),
         (["g1", "g2"], ["g1"], [1, "50%"], "linear", "serial: [1, '50%'] is not allowed"),
         (["g1"], ["g1"], [], "free", "strategy: 'free' is not allowed"),

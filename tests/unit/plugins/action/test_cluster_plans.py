@@ -65,6 +65,7 @@ def test_pods_that_exist_are_named_by_text_too(pods):
     [
         ({"worker_pods_replicas": "two"}, "worker_pods_replicas: 'two' is not allowed; allowed: a whole number"),
         ({"worker_pods_replicas": 0}, "worker_pods_replicas: 0 is not allowed; allowed: "),
+        ({"worker_pods_names": "a-0,a-1,a-0"}, "worker_pods_names: 'a-0' is not allowed; allowed: each pod once"),
         ({"worker_pods_names": "a-0", "worker_pods_mpijob": "j"}, "worker_pods_names, worker_pods_mpijob: "),
         ({"worker_pods_resources": "cpu"}, "worker_pods_resources: 'cpu' is not allowed; allowed: a dictionary"),
     ],
@@ -72,6 +73,26 @@ def test_pods_that_exist_are_named_by_text_too(pods):
 def test_a_wrong_variable_of_pods_is_one_line_that_names_it(pods, variables, message):
     result = pods(**variables)
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("volumes", None), ("containers", [5]), ("containers", [{"name": []}]), ("initContainers", [{"image": "i"}])],
+)
+def test_lists_of_a_pod_spec_have_items_with_names(pods, job, name, value):
+    """They are merged with the collection's own by these."""
+    for role, plan in (("worker_pods", pods), ("mpijob", job)):
+        result = plan(**{f"{role}_pod_spec": {name: value}})
+        assert result["failed"] and result["msg"] == (
+            f"{role}_pod_spec.{name}: (not shown) is not allowed; allowed: a list of dictionaries, each with a name"
+        )
+
+
+@pytest.mark.parametrize("context", [{"capabilities": []}, {"capabilities": {"add": 5}}, {"capabilities": 5}, None, 5])
+def test_what_else_a_pod_spec_has_is_for_the_cluster_to_judge(pods, context):
+    own = {"name": "worker", "securityContext": context, "env": [{"name": []}]}
+    plan = pods(worker_pods_pod_spec={"containers": [own]})
+    assert template_of(plan)["spec"]["containers"][0]["env"][-1] == {"name": []}
 
 
 def test_text_makes_the_same_job(job):
@@ -154,6 +175,7 @@ def test_the_owner_is_the_user_and_the_host_unless_it_is_given(pods):
             {"nccl_benchmark_sweep": {"repeats": 2}},
             "nccl_benchmark_sweep: an MPIJob that is submitted or rendered runs",
         ),
+        ({"nccl_benchmark_rank_times": "barriers"}, "nccl_benchmark_rank_times: barriers has no effect on an MPIJob"),
         ({"mpijob_replicas": "-1"}, "mpijob_replicas: -1 is not allowed; allowed: "),
         ({"nccl_benchmark_iterations": "0"}, "nccl_benchmark_iterations: 0 is not allowed; allowed: 1 or more"),
         ({"mpijob_worker_mode": "bash"}, "mpijob_worker_mode: 'bash' is not allowed; allowed: script, "),
@@ -162,3 +184,7 @@ def test_the_owner_is_the_user_and_the_host_unless_it_is_given(pods):
 def test_a_wrong_variable_of_a_job_is_one_line_that_names_it(job, variables, message):
     result = job(**variables)
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
+def test_what_says_no_more_than_the_default_is_allowed_for_a_job(job):
+    assert not job(nccl_benchmark_cycles=2, nccl_benchmark_rank_times="iterations").get("failed")
