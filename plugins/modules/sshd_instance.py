@@ -230,7 +230,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd_states import have_ended, have_running
 
 
-def value_of(keyword: str, value) -> str:
+def value_of(keyword: str, value: object) -> str:
     """The value of a keyword of sshd_config; YAML makes a truth value of ``yes``. Raises OptionError."""
     if isinstance(value, bool):
         return "yes" if value else "no"
