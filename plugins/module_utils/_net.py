@@ -13,6 +13,7 @@ import dataclasses
 import errno
 import ipaddress
 import random
+import re
 import socket
 import struct
 import typing as t
@@ -152,7 +153,7 @@ def _listing(addresses: t.Iterable[InterfaceAddress]) -> str:
 def parse_port_range(value: str) -> range:
     """``"20000-20999"`` as a range of ports, both ends included. Raises OptionError."""
     first, dash, last = value.partition("-")
-    if dash and first.strip().isdecimal() and last.strip().isdecimal():
+    if dash and all(re.match(r"\s*[0-9]{1,5}\s*\Z", end) for end in (first, last)):
         ports = range(int(first), int(last) + 1)
         if ports and ports[0] >= 1 and ports[-1] <= 65535:
             return ports

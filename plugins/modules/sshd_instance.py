@@ -230,6 +230,15 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd_states import have_ended, have_running
 
 
+def value_of(keyword: str, value: object) -> str:
+    """The value of a keyword of sshd_config; YAML makes a truth value of ``yes``. Raises OptionError."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise OptionError(f"extra_options.{keyword}", value, "a text, a number, or yes or no")
+
+
 def settings_of(params: dict, account: Account) -> SshdSettings:
     """The settings that the options name, on this node. Raises GpufabricError."""
     if params["timeout"] < 1:
@@ -247,7 +256,7 @@ def settings_of(params: dict, account: Account) -> SshdSettings:
             **account.environment,
         },
         max_startups=params["max_startups"],
-        extra_options={name: str(value) for name, value in params["extra_options"].items()},
+        extra_options={name: value_of(name, value) for name, value in params["extra_options"].items()},
     )
 
 

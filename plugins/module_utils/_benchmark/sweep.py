@@ -129,6 +129,9 @@ def sweep_points(
     if not left:
         name = "only" if values["only"] else "exclude"
         raise OptionError(f"{option}.{name}", values[name], "conditions that leave a point")
+    if len(left) * repeats > MOST_COMBINATIONS:
+        allowed = f"at most {MOST_COMBINATIONS // len(left)}, since there are {len(left)} points, and at most {MOST_COMBINATIONS} with all repeats"
+        raise OptionError(f"{option}.repeats", repeats, allowed)
     factors = _factors(left)
     first = [(setting, 1) for setting in _ordered(left, factors)]
     later = []

@@ -105,8 +105,8 @@ def _selector_of(ways: Object) -> str | None:
         for name in ways["names"]:
             if not _NAME.match(str(name)):
                 raise OptionError("worker_pods_names", name, "names of pods")
-        names: list[str] = list(map(str, ways["names"]))
-        twice = [name for name, number in collections.Counter(names).items() if number > 1]
+        counted: collections.Counter[str] = collections.Counter(ways["names"])
+        twice = [name for name, number in counted.items() if number > 1]
         if twice:
             raise OptionError("worker_pods_names", twice[0], "each pod once")
     return ways.get("selector")

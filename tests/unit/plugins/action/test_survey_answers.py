@@ -147,6 +147,24 @@ def test_what_tasks_use_as_it_is_may_be_no_text_and_not_blank():
     assert set(NO_BLANK) <= used | {"isolate_timeout"}, set(NO_BLANK) - used
 
 
+def test_texts_that_are_blank_are_as_good_as_none_where_tasks_hand_them_on():
+    """Text may be blank, as what a survey leaves out is, and modules would take that for a value."""
+    names = "|".join(name for name, spec in OPTIONS.items() if spec.get("type", "str") in ("str", "path"))
+    # A pattern of hosts that is left out is all of them, and one that is blank is an error.
+    headers = (
+        "gpufabric_target",
+        "gpufabric_job",
+        "local_nodes_group",
+        "worker_pods_group",
+        "mpijob_state",
+        "nccl_tests_state",
+    )
+    files = [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("roles/*/vars/*.yml"), *ROOT.glob("playbooks/**/*.yml")]
+    for path in files:
+        for name, default in re.findall(rf"\b({names}) \| default\((.*)", path.read_text()):
+            assert name in headers or "true)" in default or default.startswith("''"), (path, name)
+
+
 @pytest.mark.parametrize("name", READ_BY_ACTIONS)
 def test_text_for_a_list_or_dictionary_of_a_module_is_read_by_its_action(name):
     action, option = READ_BY_ACTIONS[name]

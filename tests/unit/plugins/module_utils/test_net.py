@@ -120,7 +120,9 @@ def test_default_route_interface_takes_the_lowest_metric():
     assert default_route_interface(routes.splitlines()[0]) is None
 
 
-@pytest.mark.parametrize("text", ["", "20000", "20000-", "20999-20000", "0-10", "65000-65536", "a-b", "-5-10"])
+@pytest.mark.parametrize(
+    "text", ["", "20000", "20000-", "20999-20000", "0-10", "65000-65536", "a-b", "-5-10", "1-" + "9" * 5000]
+)
 def test_port_range_refuses(text):
     with pytest.raises(OptionError, match="range: .*20000-20999"):
         parse_port_range(text)

@@ -85,6 +85,14 @@ def nothing_runs(tmp_path):
             f"extra_options: 'permitRootLogin' is not allowed; allowed: {', '.join(EXTRA_KEYWORDS)}",
         ),
         (
+            {"extra_options": {"MaxSessions": {"a": 1}}},
+            "extra_options.MaxSessions: {'a': 1} is not allowed; allowed: a text, a number, or yes or no",
+        ),
+        (
+            {"extra_options": {"MaxSessions": None}},
+            "extra_options.MaxSessions: None is not allowed; allowed: a text, a number, or yes or no",
+        ),
+        (
             {"extra_options": {"Banner": "a\nb"}},
             "extra_options.Banner: 'a\\nb' is not allowed; allowed: one line of printable characters",
         ),
@@ -95,3 +103,8 @@ def test_bad_input_is_one_line_and_changes_nothing(refuse, options, message):
     # Which address this machine has is no matter.
     where = {} if {"interface", "subnet"} & set(options) else {"address": "127.0.0.1"}
     refuse(sshd_instance, {"run_id": "bad", "run_dir": "{tmp}/run", **where, **options}, message)
+
+
+def test_truth_values_of_yaml_are_the_words_of_sshd():
+    values = {"Compression": True, "TCPKeepAlive": False, "MaxSessions": 4, "Banner": "/etc/issue"}
+    assert [sshd_instance.value_of(*item) for item in values.items()] == ["yes", "no", "4", "/etc/issue"]

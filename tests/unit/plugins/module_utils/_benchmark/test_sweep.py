@@ -222,6 +222,7 @@ def test_conditions(conditions, left):
         ({"ranks_per_node": [True]}, ".ranks_per_node"),
         ({"repeats": 0}, ".repeats"),
         ({"repeats": "x"}, ".repeats"),
+        ({"repeats": 1_000_000_000}, ".repeats"),
         ({"default": "maybe"}, ".default"),
         ({"env": ["NCCL_ALGO"]}, ".env"),
         ({"env": {"nccl algo": ["Ring"]}}, ".env"),
