@@ -120,4 +120,12 @@ ENTRIES = (
         "Check the switches and cables between them, and how traffic is spread over them.",
         found_by=_SEARCH,
     ),
+    entry(
+        "path-noisy",
+        "The path between [{ends}|two nodes] may be slow: the values of the same test differ too much to say.",
+        "End what else uses the machines and their network, and search again, with more isolate_iterations. If that does not help,"
+        " set isolate_limit.",
+        severity="warning",
+        found_by=_SEARCH,
+    ),
 )

@@ -108,15 +108,18 @@ def results_table(documents: t.Sequence[ResultDocument], sweep: str = "", named_
     return "\n\n".join(parts) + "\n"
 
 
-def results_markdown(documents: t.Sequence[ResultDocument], sweep: str = "") -> str:
+def results_markdown(documents: t.Sequence[ResultDocument], sweep: str = "", searched: str = "") -> str:
     """A report in Markdown: all tests at a glance, what is wrong, and each test in full.
 
     ``sweep``: section on what the points of a sweep say together. Of these themselves only the hosts are told in full.
+    ``searched``: what a search for bad machines ran. The only document is then one of its tests, with the verdict of the search.
     """
-    parts = [
-        "# Benchmark report",
-        f"Verdict over {counted(len(documents), 'test')}: **{overall_verdict(documents)}**{_by_cpu(documents)}",
-    ]
+    over = f"of the search over {searched}" if searched else f"over {counted(len(documents), 'test')}"
+    parts = ["# Benchmark report", f"Verdict {over}: **{overall_verdict(documents)}**{_by_cpu(documents)}"]
+    if searched and documents:
+        parts.append(
+            "Only one of its tests follows, the fastest of the largest group; it has the verdict of the search."
+        )
     if any(_is_cpu(document) for document in documents):
         parts.append(f"> **Not NCCL.** {CPU_NOTE} This goes for the tests whose tool is `cpu`.")
     points = [document for document in documents if _is_swept(document)]
