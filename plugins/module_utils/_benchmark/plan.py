@@ -318,10 +318,12 @@ def choose_backend(wanted: str, nodes: t.Mapping[str, NodeInfo], collectives: t.
     without_program = {
         host: missing for host in nodes if (missing := _missing_programs(nodes[host], nodes, collectives))
     }
+    nowhere = len(without_gpu) == len(nodes) and not without_driver
     if without_gpu or without_program:
         raise ProblemError(
             *without_driver,
-            *(problem("gpus-missing", host, count=0) for host in without_gpu if not unusable[host]),
+            *([problem("gpus-nowhere")] if nowhere else []),
+            *(problem("gpus-missing", host, count=0) for host in without_gpu if not (unusable[host] or nowhere)),
             *(problem("benchmark-missing", host, programs=", ".join(names)) for host, names in without_program.items()),
         )
     return "nccl", "as nccl_benchmark_backend says" if wanted == "nccl" else "GPUs and nccl-tests are on all workers"

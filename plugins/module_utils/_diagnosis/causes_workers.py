@@ -30,6 +30,13 @@ ENTRIES = (
         found_by=_FOUND_BY,
     ),
     entry(
+        "gpus-nowhere",
+        "No GPU was found on any host.",
+        "To test the machines without GPUs, set nccl_benchmark_backend to cpu. If they have GPUs, run nvidia-smi -L on one of them; in a"
+        " container, check worker_pods_gpus and NVIDIA_VISIBLE_DEVICES.",
+        found_by=_FOUND_BY,
+    ),
+    entry(
         "gpus-differ",
         "The GPUs differ between workers[: here {here}; {usual} on {hosts} workers].",
         "Check nvidia-smi -L and the kernel log of the host for a GPU that is gone. If the workers are meant to differ,"

@@ -295,8 +295,21 @@ def summary_text(document: ResultDocument) -> str:
     peak = "unknown"
     if summary["peak_busbw"] is not None and summary["peak_size"] is not None:
         peak = f"{summary['peak_busbw']:.2f} GB/s at {format_size(summary['peak_size'])}"
+        largest = largest_text(document)
+        peak += f", {largest}" if largest else ""
     average = "unknown" if summary["avg_busbw"] is None else f"{summary['avg_busbw']:.2f} GB/s"
     return f"busbw: peak {peak}, average {average}; {wrong}"
+
+
+def largest_text(document: ResultDocument) -> str:
+    """``0.33 GB/s at 64 MiB, the largest size``; empty if the peak is there, or nothing is known of it."""
+    summary = document["summary"]
+    size = max((row["size"] for row in document["rows"]), default=0)
+    if summary["peak_size"] is None or size <= summary["peak_size"]:
+        return ""
+    halves = [row[placement] for row in document["rows"] if row["size"] == size for placement in PLACEMENTS]
+    known = [half["busbw"] for half in halves if half is not None and half["busbw"] is not None]
+    return f"{max(known):.2f} GB/s at {format_size(size)}, the largest size" if known else ""
 
 
 def flatters_pairs(collective: str | None, env: t.Mapping[str, t.Any]) -> bool:

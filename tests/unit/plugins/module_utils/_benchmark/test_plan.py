@@ -79,6 +79,17 @@ def test_a_worker_that_lacks_gpus_or_programs_is_never_passed_over(change, ident
     assert plan_benchmark(found, PEERS, {**SETTINGS, "backend": "cpu"})["backend"] == "cpu"
 
 
+def test_nccl_without_any_gpu_is_one_problem_whose_cure_begins_with_the_way_out():
+    found = nodes(gpus=8)
+    for node in found.values():
+        node["gpus"].update(count=0)
+    with pytest.raises(ProblemError) as error:
+        plan_benchmark(found, PEERS, {**SETTINGS, "backend": "nccl"})
+    (one,) = error.value.problems
+    assert (one.id, one.host) == ("gpus-nowhere", None)
+    assert one.cure.startswith("To test the machines without GPUs, set nccl_benchmark_backend to cpu.")
+
+
 def test_of_two_workers_the_one_with_fewer_gpus_has_lost_some():
     found = {"g1": node(1, 7), "g2": node(2, 8)}
     with pytest.raises(ProblemError) as error:
