@@ -25,7 +25,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     RESULT_SCHEMA,
     overall_verdict,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import Rank, ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import checked_soak, describe_dip
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.stragglers import (
     checked_stragglers,
@@ -82,10 +82,22 @@ def check_documents(documents: t.Any) -> list[ResultDocument]:
             "soak": checked_soak(clean_values(document.get("soak"))),
             "stragglers": checked_stragglers(clean_values(document.get("stragglers"))),
             "problems": entries_from(document["problems"]),
+            **_checked_names(document),
         }
         for document in documents
     ]
     return cleaned
+
+
+def _checked_names(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    if "host_names" not in document:
+        return {}
+    names = document["host_names"]
+    return {
+        "host_names": {str(key): str(value) for key, value in clean_values(names).items()}
+        if isinstance(names, dict)
+        else {}
+    }
 
 
 def results_table(documents: t.Sequence[ResultDocument], sweep: str = "", named_only: t.Container[str] = ()) -> str:
@@ -126,8 +138,8 @@ def results_markdown(documents: t.Sequence[ResultDocument], sweep: str = "", sea
     if sweep:
         parts.append(sweep.rstrip())
         # All points ran on the same machines; one that failed may not list them.
-        ranks: list[Rank] = max((document["ranks"] for document in points), key=len, default=[])
-        parts += ["### Hosts of the sweep", _hosts_table(ranks)] if ranks else []
+        whole = max(points, key=lambda document: len(document["ranks"]), default=None)
+        parts += ["### Hosts of the sweep", _hosts_table(whole)] if whole and whole["ranks"] else []
     parts.append("## Summary")
     parts.append(_markdown_overview(documents))
     parts.append("## Problems")
@@ -481,7 +493,7 @@ def _markdown_test(index: int, document: ResultDocument) -> t.Iterator[str]:
         yield markdown_table(header, [_cells(row, varying) for row in document["rows"]])
     if document["ranks"]:
         yield "Hosts:"
-        yield _hosts_table(document["ranks"])
+        yield _hosts_table(document)
     lines = _setting_lines({**document["config"], **document["points"], **document["env"]})
     if lines:
         yield "Settings:"
@@ -500,19 +512,25 @@ def _setting_lines(settings: t.Mapping[str, t.Any]) -> list[list[str]]:
     return lines
 
 
-def _hosts_table(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
-    return markdown_table(["host", "ranks", "devices"], _host_lines(ranks), left=("host", "devices"))
+def host_text(document: ResultDocument, host: str) -> str:
+    """``gpu-1 (g1)`` of a rank's host g1 whose name in the inventory is gpu-1; ``g1`` if both are the same."""
+    name = document.get("host_names", {}).get(host.split(".")[0])
+    return f"{name} ({host})" if name else host
 
 
-def _host_lines(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> list[list[str]]:
+def _hosts_table(document: ResultDocument) -> str:
+    return markdown_table(["host", "ranks", "devices"], _host_lines(document), left=("host", "devices"))
+
+
+def _host_lines(document: ResultDocument) -> list[list[str]]:
     hosts: dict[str, list[t.Mapping[str, t.Any]]] = {}
-    for rank in ranks:
+    for rank in document["ranks"]:
         hosts.setdefault(rank["host"], []).append(rank)
     lines = []
     for host, members in hosts.items():
         devices = collections.Counter(rank["name"] or "unnamed" for rank in members)
         listing = ", ".join(f"{count} x {name}" for name, count in devices.items())
-        lines.append([host, str(len(members)), listing])
+        lines.append([host_text(document, host), str(len(members)), listing])
     return lines
 
 

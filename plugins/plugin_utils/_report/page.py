@@ -455,7 +455,7 @@ def _hosts(report: Report) -> Table:
     for test in report.tests:
         members: dict[str, list[t.Mapping[str, t.Any]]] = {}
         for rank in test.document["ranks"]:
-            members.setdefault(rank["host"], []).append(rank)
+            members.setdefault(words.host_text(test.document, rank["host"]), []).append(rank)
         for host, ranks in members.items():
             entry = hosts.setdefault(host, {"tests": 0, "ranks": 0, "devices": collections.Counter()})
             entry["tests"] += 1

@@ -115,6 +115,17 @@ def test_table_shows_what_was_not_measured_as_such():
     assert "root" not in results_markdown([document])
 
 
+def test_hosts_are_shown_by_their_names_in_the_inventory_too():
+    document = copy.deepcopy(NCCL[0])
+    own = list(dict.fromkeys(rank["host"] for rank in document["ranks"]))
+    (checked,) = check_documents([{**document, "host_names": {own[0].split(".")[0]: "gpu-1"}}])
+    text = results_markdown([checked])
+    assert f"| gpu-1 ({own[0]}) |" in text.replace("\\", "") and f"| {own[1]} |" in text.replace("\\", "")
+    # From a file that anybody may have edited.
+    (edited,) = check_documents([{**document, "host_names": ["odd"]}])
+    assert "gpu-1" not in results_markdown([edited])
+
+
 def test_the_largest_size_stands_beside_a_peak_that_is_elsewhere():
     document = copy.deepcopy(NCCL[0])
     assert "the largest size" not in summary_text(document)
