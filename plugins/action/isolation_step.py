@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_limits
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
@@ -88,7 +89,7 @@ class ActionModule(PlanAction):
         if step == "observe":
             return _isolation.observed(search, arguments["runs"])
         if step == "report":
-            return _isolation.report(search["document"])
+            return _isolation.report(search["document"], boolean(own["fail_on_bad"]))
         marks = {"kind": own["mark"], "key": own["mark_key"], "verdicts": own["mark_verdicts"]}
         return _isolation.marks(search["document"], arguments["pods"], arguments["nodes"], marks)
 

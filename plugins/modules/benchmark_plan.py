@@ -114,6 +114,11 @@ cpu_program:
   returned: with O(peers)
   type: str
   sample: /run/gpufabric/default/mpi/files/cpu_perf.py
+host_names:
+  description: Inventory names by the short host names that the programs print, of hosts where these differ.
+  returned: with O(peers)
+  type: dict
+  sample: {"g1": "gpu-1"}
 hardware:
   description: What most workers have.
   returned: with O(peers)

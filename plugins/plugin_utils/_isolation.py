@@ -46,6 +46,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.causes_ssh import ENTRIES as SSH_ENTRIES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, entries_from
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OPTION_REFUSED, GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.checking import check_document
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import add_problems
@@ -203,7 +204,7 @@ def observed(found: Entry, results: Results) -> dict[str, t.Any]:
     _check_not_refused([results[launcher] for launcher in found["runs"]])
     seen, sample = [], found["document"]["sample"]
     for launcher, run in found["runs"].items():
-        entry, document = _observation(run, results[launcher], launcher)
+        entry, document = _observation(run, results[launcher], launcher, found["launch"]["host_names"])
         seen.append(entry)
         if document is not None and (sample is None or _worth(document) > _worth(sample)):
             sample = document
@@ -247,14 +248,29 @@ def _shown(groups: t.Sequence[t.Sequence[str]]) -> str:
     return "; ".join([*shown, *(["…"] if len(groups) > 4 else [])])
 
 
-def _table(document: Entry) -> str:
-    """The answer for a terminal."""
+def _scored_text(document: Entry) -> str:
+    """Which numbers the evidence has."""
+    if document["settings"]["backend"] == "cpu":
+        return f"Values are bus bandwidth. alone: {_CPU_RANKS_INSIDE} ranks on the node. Groups: one rank on each node."
+    return "Values are bus bandwidth. alone: all GPUs of the node; of one GPU it is the algorithm bandwidth (size by time)."
+
+
+def _ends(links: t.Sequence[Entry]) -> str:
+    return _shown([link["nodes"] for link in links]).replace(", ", " - ")
+
+
+def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool) -> str:
+    """The answer for a terminal. ``may_fail``: whether the play fails if something is not good."""
     nodes = document["nodes"]
     counts = {
         name: sum(entry["verdict"] == name for entry in nodes) for name in ("good", "bad", "suspect", "unreachable")
     }
-    told = ", ".join(f"{number} {name}" for name, number in counts.items() if number or name == "good")
-    heading = f"{counted(len(nodes), 'node')}, {counted(document['rounds'], 'round')}, {counted(document['tests'], 'test')}: {told}"
+    told = [f"{number} {name}" for name, number in counts.items() if number and name != "good"]
+    told = [f"{counted(counts['good'], 'node')} good", *told]
+    noisy = document.get("noisy", [])
+    for links, word in ((document["links"], "slow"), (noisy, "too noisy to judge")):
+        told += [f"{counted(len(links), 'path')} {word} ({_ends(links)})"] if links else []
+    heading = f"{counted(len(nodes), 'node')}, {counted(document['rounds'], 'round')}, {counted(document['tests'], 'test')}: {', '.join(told)}"
     rows = [("node", "verdict", "where", "evidence")]
     for entry in nodes:
         if entry["verdict"] != "good" or len(nodes) <= 32:
@@ -265,9 +281,14 @@ def _table(document: Entry) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[3]]).rstrip() for row in rows]
     parts = [heading, "\n".join(lines)]
-    if document["links"]:
-        slow = "\n".join(f"  {line}" for link in document["links"] for line in link["evidence"])
-        parts.append(f"Slow paths between nodes that are good with others:\n{slow}")
+    if document["tests"]:
+        parts.append(_scored_text(document))
+    for links, words in (
+        (document["links"], "Slow paths between nodes that are good with others"),
+        (noisy, "Too noisy to judge: the values of the same test differ by half of what they lack, or more"),
+    ):
+        if links:
+            parts.append("\n".join([f"{words}:", *(f"  {line}" for link in links for line in link["evidence"])]))
     if document["paths"]:
         parts.append(
             "\n".join(f"{path['links']} of them between {' and '.join(path['between'])}" for path in document["paths"])
@@ -281,14 +302,23 @@ def _table(document: Entry) -> str:
         parts.append(note.strip())
     if not document["complete"]:
         parts.append("The search is not over; the same command goes on with it.")
-    elif counts["good"] < len(nodes):
+    elif problems and not may_fail:
+        # The evidence is in the table. A play that fails shows the problems in its last task.
+        cures = problems_text([{**entry, "evidence": ""} for entry in problems], [])
+        parts.append(cures.rstrip())
+    if document["complete"] and counts["good"] < len(nodes):
         parts.append(f"Without those that are not good: --limit '{document['limit']}'")
+    if problems and not may_fail:
+        parts.append(
+            "What is not good does not fail the play (exit status 0), because isolate_fail_on_bad is false. To have it fail:"
+            " -e isolate_fail_on_bad=true"
+        )
     return "\n\n".join(parts) + "\n"
 
 
-def report(document: Entry) -> dict[str, t.Any]:
+def report(document: Entry, may_fail: bool) -> dict[str, t.Any]:
     """What was found as the role report takes it, ``results`` with a document that has it as problems, and ``isolation``; the
-    ``problems``; and as ``table``, a text.
+    ``problems``; and as ``table``, a text. ``may_fail``: whether the play fails if something is not good.
     """
     problems = [
         problem(_PROBLEMS[entry["verdict"], entry["where"]], entry["node"], "\n".join(entry["evidence"]))
@@ -296,15 +326,17 @@ def report(document: Entry) -> dict[str, t.Any]:
         if entry["verdict"] != "good"
     ]
     problems += [
-        problem("path-slow", None, "\n".join(link["evidence"]), ends=" and ".join(link["nodes"]))
-        for link in document["links"]
+        problem(name, None, "\n".join(link["evidence"]), ends=" and ".join(link["nodes"]))
+        for name, links in (("path-slow", document["links"]), ("path-noisy", document.get("noisy", [])))
+        for link in links
     ]
+    entries = [entry.as_dict() for entry in problems]
     sample = document["sample"]
     return {
         "results": [add_problems(sample, problems)] if sample else [],
         "isolation": {name: value for name, value in document.items() if name not in ("state", "sample")},
-        "problems": [entry.as_dict() for entry in problems],
-        "table": _table(document),
+        "problems": entries,
+        "table": _table(document, entries, may_fail),
     }
 
 
@@ -432,13 +464,20 @@ def _number(option: str, value: t.Any) -> t.Any:
 def _launch(ready: dict[str, Entry], peers: t.Sequence[Entry], settings: Entry) -> dict[str, t.Any]:
     """How groups of these nodes are run."""
     if not ready:
-        return {"backend": None, "reason": "no node can be reached", "point": {}, "slots": {}, "addresses": {}}
+        return {
+            "backend": None,
+            "reason": "no node can be reached",
+            "point": {},
+            "slots": {},
+            "addresses": {},
+            "host_names": {},
+        }
     connected = [peer for peer in peers if peer["name"] in ready]
     plan = _renamed(plan_benchmark, ready, connected, _benchmark_settings(settings))
     between = {host["name"]: host["slots"] for host in plan["hosts"]}
     inside = dict.fromkeys(between, _CPU_RANKS_INSIDE) if plan["backend"] == "cpu" else between
     return {
-        **{name: plan[name] for name in ("backend", "reason", "control", "data", "mca")},
+        **{name: plan[name] for name in ("backend", "reason", "control", "data", "mca", "host_names")},
         "point": plan["points"][0],
         "slots": {"inside": inside, "between": between},
         "addresses": {host["name"]: host["address"] for host in plan["hosts"]},
@@ -460,13 +499,15 @@ def _earlier(text: str) -> dict[str, t.Any]:
     return found if isinstance(found, dict) and found.get("schema") == SCHEMA else {}
 
 
-def _observation(run: Entry, result: Entry, launcher: str) -> tuple[dict[str, t.Any], ResultDocument | None]:
+def _observation(
+    run: Entry, result: Entry, launcher: str, host_names: t.Mapping[str, str]
+) -> tuple[dict[str, t.Any], ResultDocument | None]:
     """What the planner is told of a group, and the result document where there is one."""
     entry: dict[str, t.Any] = {"nodes": run["nodes"], "value": None, "reason": None, "unreachable": []}
     if "points" not in result:
         reason = str(result.get("msg") or f"{launcher} gave no answer")
         return {**entry, "reason": _one_line(reason), "unreachable": [launcher]}, None
-    plan = {"points": run["points"], "hosts": run["hosts"], "launcher": launcher}
+    plan = {"points": run["points"], "hosts": run["hosts"], "launcher": launcher, "host_names": host_names}
     try:
         (document,) = complete_results(plan, result)
     except AnswerError as error:

@@ -242,7 +242,7 @@ def test_of_good_nodes_none_is_accused(lab, tmp_path):
     assert checked.returncode == 0 and "To run now: 2 pairs, all_reduce of 512K." in checked.output, checked.output
     assert not report.exists()
     played = lab.isolate(report, **settings, **derived)
-    assert played.returncode == 0 and "4 good" in played.output, played.output
+    assert played.returncode == 0 and "4 nodes good" in played.output, played.output
     assert not_good(report) == {} and document(report)["limit"] == "all"
     assert {frozenset((pair["a"], pair["b"])) for pair in document(report)["pairs"]} == {
         frozenset(pair) for pair in (("g6", "g7"), ("g6", "g8"), ("g6", "g9"), ("g7", "g8"), ("g7", "g9"), ("g8", "g9"))

@@ -79,7 +79,7 @@ def test_gpus_of_a_node_that_lists_some(breakable):
 def test_bad_input_is_one_line(nodes):
     """Here of one option; each is tried in the module's unit test."""
     result = nodes.module("mpi_node_info", {"control_interface": "eth7"})
-    allowed = "an interface of this node: eth0, lo, net1"
+    allowed = "an interface of this node: eth0, net1 (variable: gpufabric_control_interface)"
     assert result["failed"] and result["msg"] == f"control_interface: 'eth7' is not allowed; allowed: {allowed}"
 
 

@@ -14,6 +14,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import sys
 import tarfile
 import typing as t
 
@@ -230,6 +231,32 @@ def test_a_launch_that_fails_says_why(nodes, first, tmp_path):
 def pair(make_nodes: t.Callable[[int], Nodes]) -> Nodes:
     """Two nodes that tests put into a state of their own."""
     return make_nodes(2)
+
+
+def test_a_host_that_is_down_and_a_wrong_interface_are_told_once_and_a_forgotten_inventory_by_its_name(
+    player, tmp_path
+):
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    hosts = {"n1": here, "n2": here, "n3": {"ansible_host": "127.0.0.1", "ansible_port": 1}}
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(json.dumps({"all": {"hosts": hosts}}))
+    variables = {"report_dir": str(tmp_path / "r"), "gpufabric_control_interface": "nosuch7"}
+    played = player.playbook("gpufabric.nccl.bare_metal", "-i", str(inventory), **variables)
+    (failed,) = [record for record in played.records if record["status"] == "failed"]
+    assert played.returncode == 2, played.output
+    assert {(entry["id"], entry["host"]) for entry in failed["result"]["problems"]} == {
+        ("step-failed", "n1"),
+        ("step-failed", "n2"),
+        ("host-unreachable", "n3"),
+    }
+    assert played.output.count("control_interface: 'nosuch7' is not allowed; allowed: an interface") == 1
+    assert played.output.count("(variable: gpufabric_control_interface)") == 1
+    assert "gpufabric.nccl.diagnose" in played.output and "--limit 'all:!NAME'" in played.output
+    forgotten = player.playbook("gpufabric.nccl.bare_metal", **variables)
+    assert (
+        forgotten.returncode == 2 and "The inventory has no hosts: give one with -i inventory.yml" in forgotten.output
+    )
+    assert "gpufabric_target" not in forgotten.output
 
 
 def test_check_mode_predicts_and_changes_nothing(pair, tmp_path):

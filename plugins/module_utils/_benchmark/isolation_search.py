@@ -47,6 +47,9 @@ _CONTROLS = 3
 #: slow once or twice by chance. One that is now this and now that is bad where it is slow most of the time.
 _READINGS = 3
 _MOST_READINGS = 9
+#: How many times what the values of a pair differ by the best of them may lack, so that the pair is too noisy to judge. Two values,
+#: as most pairs have, differ less than the noise.
+_SPREADS = 2
 
 State = t.Mapping[str, t.Any]
 Group = t.FrozenSet[str]
@@ -186,14 +189,15 @@ def verdict(state: State) -> dict[str, t.Any]:
     ``nodes``: of each its ``verdict`` (good, bad, suspect, unreachable), ``where`` a bad one is slow (``inside`` it,
     ``between`` it and all others, None where that is not known) and the ``evidence`` in words. ``links``: pairs that are slow
     though both ends are good with others. Of several slow paths within a group that have an end in common, some may be told
-    only when the others are repaired. ``paths``: pairs of domains with several such links, where a switch or cable is bad.
+    only when the others are repaired. ``noisy``: such pairs whose values differ so much that they may be fast, so nothing is said of
+    them. ``paths``: pairs of domains with several such links, where a switch or cable is bad.
     ``pairs``: what each test of two nodes showed, in GB/s. ``together``: groups that are slow though no part of them is.
     ``limit``: a pattern for ``ansible --limit`` that leaves out what is not good. ``complete``: whether nothing is left to run.
     """
     known = _Knowledge(state)
     nodes = [_node_entry(known, node) for node in state["nodes"]]
-    links = [sorted(link, key=known.position.__getitem__) for link in known.bad_links]
-    links.sort(key=lambda link: [known.position[node] for node in link])
+    pairs = sorted(map(known.ordered, known.bad_links), key=lambda pair: [known.position[node] for node in pair])
+    links = [pair for pair in pairs if frozenset(pair) not in known.noisy]
     bad = [entry["node"] for entry in nodes if entry["verdict"] != "good"]
     return {
         "schema": SCHEMA,
@@ -201,7 +205,8 @@ def verdict(state: State) -> dict[str, t.Any]:
         "rounds": state["round"],
         "tests": len(state["tests"]),
         "nodes": nodes,
-        "links": [{"nodes": link, "evidence": [known.told(frozenset(link))]} for link in links],
+        "links": [_link_entry(known, link) for link in links],
+        "noisy": [_link_entry(known, pair) for pair in pairs if pair not in links],
         "paths": _paths(links, state["domains"]),
         "pairs": [
             {"a": test["nodes"][0], "b": test["nodes"][1], "busbw": test["value"]}
@@ -283,6 +288,7 @@ class _Knowledge:
         self.bad_links = [
             group for group in self.failed if len(group) == 2 and group <= self.good and len(self.values[group]) > 1
         ]
+        self.noisy = {group for group in self.bad_links if self._is_noisy(group)}
         #: For each node that alone can be to blame for slow groups: the other members of each.
         self.charges: dict[str, list[Group]] = {}
         for group in self.failed:
@@ -328,6 +334,13 @@ class _Knowledge:
         if len(group) == 1 and -_READINGS < votes < 0 and len(values) < _MOST_READINGS:
             return None
         return None if votes == 0 else votes > 0
+
+    def _is_noisy(self, group: Group) -> bool:
+        """Whether a slow group's values differ by half of what the best of them lacks, or more. A limit that was given holds all the same."""
+        values = [value for value in self.values[group] if value is not None]
+        if self.state["limits"]["between"] is not None or len(values) < len(self.values[group]):
+            return False
+        return max(values) + _SPREADS * (max(values) - min(values)) >= self.limit_of(len(group))
 
     def have_met(self, first: str, second: str) -> bool:
         """Whether both were in one fast group, so that the path between them is good."""
@@ -535,7 +548,8 @@ def _node_entry(known: _Knowledge, node: str) -> dict[str, t.Any]:
     inside = known.alone.get(node)
     if alone in known.values:
         evidence.append(f"alone: {known.told(alone).split(': ', 1)[1]}")
-    links = [link for link in known.bad_links if node in link]
+    slow_pairs = [pair for pair in known.bad_links if node in pair]
+    links = [pair for pair in slow_pairs if pair not in known.noisy]
     if node in known.unreachable:
         result["verdict"] = "unreachable"
         evidence.append(known.unreachable[node])
@@ -545,7 +559,9 @@ def _node_entry(known: _Knowledge, node: str) -> dict[str, t.Any]:
         result.update(verdict="bad", where={True: "between", False: "inside", None: None}[inside])
         evidence += [f"with good nodes, {known.told(others | {node})}" for others in known.charges[node]]
     elif node in known.good:
-        evidence += [f"slow path: {known.told(link)}" for link in links]
+        evidence += [
+            f"{'too noisy to judge' if pair in known.noisy else 'slow path'}: {known.told(pair)}" for pair in slow_pairs
+        ]
         if len(links) < 2 and inside is not False:
             result["verdict"] = "good"
     elif known.state["mode"] == "nodes":
@@ -559,6 +575,10 @@ def _node_entry(known: _Knowledge, node: str) -> dict[str, t.Any]:
         group = next(group for group, outcome in known.outcomes.items() if outcome and node in group and len(group) > 1)
         evidence.append(f"fast, {known.told(group)}")
     return result
+
+
+def _link_entry(known: _Knowledge, pair: t.Sequence[str]) -> dict[str, t.Any]:
+    return {"nodes": list(pair), "evidence": [known.told(frozenset(pair))]}
 
 
 def _paths(links: t.Sequence[t.Sequence[str]], domains: t.Mapping[str, str]) -> list[dict[str, t.Any]]:

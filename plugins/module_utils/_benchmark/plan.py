@@ -318,10 +318,12 @@ def choose_backend(wanted: str, nodes: t.Mapping[str, NodeInfo], collectives: t.
     without_program = {
         host: missing for host in nodes if (missing := _missing_programs(nodes[host], nodes, collectives))
     }
+    nowhere = len(without_gpu) == len(nodes) and not without_driver
     if without_gpu or without_program:
         raise ProblemError(
             *without_driver,
-            *(problem("gpus-missing", host, count=0) for host in without_gpu if not unusable[host]),
+            *([problem("gpus-nowhere")] if nowhere else []),
+            *(problem("gpus-missing", host, count=0) for host in without_gpu if not (unusable[host] or nowhere)),
             *(problem("benchmark-missing", host, programs=", ".join(names)) for host, names in without_program.items()),
         )
     return "nccl", "as nccl_benchmark_backend says" if wanted == "nccl" else "GPUs and nccl-tests are on all workers"
@@ -572,6 +574,7 @@ def plan_benchmark(
         # Ranks that wait would keep the others off the CPUs where nodes share these.
         "mca": {"mpi_yield_when_idle": "1"} if backend == "cpu" else {},
         "cpu_program": cpu_program,
+        "host_names": _host_names({peer["name"]: nodes[peer["name"]]["hostname"] for peer in peers}),
         "hardware": common_hardware(nodes),
         "points": [_swept_point(point, commands, base) for point in sweep]
         or [_point(name, commands, base) for name in settings["collectives"]],
@@ -606,6 +609,9 @@ def complete_results(
         document: ResultDocument = printed[0].copy() if printed else _empty_document()
         # A launcher judges nothing.
         document.pop("verdicts", None)
+        document.pop("host_names", None)
+        if plan.get("host_names"):
+            document["host_names"] = dict(plan["host_names"])
         # mpirun knows the hosts by their addresses.
         document["problems"] = [_with_name(entry, names) for entry in entries_from(document["problems"])]
         # What the rows tell, the output may tell too.
@@ -642,6 +648,16 @@ def complete_results(
         problems += [Problem.from_dict(entry) for entry in entries_from(plan.get("beside"))]
         documents.append(add_problems(document, problems))
     return documents
+
+
+def _host_names(hostnames: t.Mapping[str, str]) -> dict[str, str]:
+    """The inventory names by the short host names that ranks print, of hosts where these differ. Of several with one name, none.
+
+    ``hostnames``: by inventory name.
+    """
+    shorts = collections.Counter(hostname.split(".")[0] for hostname in hostnames.values())
+    found = {hostname.split(".")[0]: name for name, hostname in hostnames.items()}
+    return {short: name for short, name in found.items() if shorts[short] == 1 and name.split(".")[0] != short}
 
 
 def _with_name(entry: ProblemDict, names: t.Mapping[str, str]) -> ProblemDict:

@@ -629,7 +629,7 @@ ENTRIES = (
     entry(
         "login-shell",
         "The login shell of the host[, {shell},] does not read the commands of mpirun[, which are for {launcher}].",
-        "Give the account one login shell of the kind of bash on all hosts: usermod -s /bin/bash. If all have tcsh, the"
+        "Give the account one login shell of the kind of bash on all hosts: usermod -s /bin/bash[ {user}| ACCOUNT]. If all have tcsh, the"
         " launcher needs it as well; fish works with the sshd of key_exchange alone.",
         signature("Unsupported use of '='", r"fish: Unsupported use of '='"),
         signature("Command not found", r"^(?:(?:PRTE|OPAL)_PREFIX|PATH|LD_LIBRARY_PATH)=\S*: Command not found"),

@@ -84,8 +84,9 @@ ENTRIES = (
     entry(
         "connect-unreachable",
         "The network has no route to [{address}|the host], or a firewall rejects the connection.",
-        "Check routes and addresses, and gpufabric_control_interface; check that no firewall, security group or"
-        " network policy is between.",
+        "Check that the host is up. From the controller, check the address in the inventory (ansible_host); between"
+        " workers, gpufabric_control_interface. Then check routes, and that no firewall, security group or network"
+        " policy is between.",
         signature("No route to host", _CONNECT + r"No route to host"),
         signature("Network is unreachable", _CONNECT + r"Network is unreachable"),
         statuses=(255,),
@@ -299,7 +300,7 @@ ENTRIES = (
     entry(
         "account-no-shell",
         "The account[ {user}] has no shell[ ({path})] that a login can run.",
-        "Give the account a shell: usermod -s /bin/bash; or log in as another user.",
+        "Give the account a shell: usermod -s /bin/bash[ {user}| ACCOUNT]; or log in as another user.",
         signature(
             "not allowed because shell",
             r"User (?P<user>\S+) not allowed because shell (?P<path>\S+) (?:does not exist|is not executable)",
@@ -510,9 +511,9 @@ ENTRIES = (
     entry(
         "host-unreachable",
         "Ansible cannot reach the host.",
-        "Check its entry in the inventory (ansible_host, ansible_port, ansible_user); ssh_probe shows the step at"
-        " which the login fails.",
-        found_by="the role preflight",
+        "Check that it is up, and its entry in the inventory (ansible_host, ansible_port, ansible_user). The playbook"
+        " gpufabric.nccl.diagnose shows the step at which the login fails. To go on without it: --limit 'all:!NAME'.",
+        found_by="the roles nccl_benchmark and preflight",
     ),
     entry(
         "python-missing",

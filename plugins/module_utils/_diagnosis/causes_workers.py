@@ -30,6 +30,13 @@ ENTRIES = (
         found_by=_FOUND_BY,
     ),
     entry(
+        "gpus-nowhere",
+        "No GPU was found on any host.",
+        "To test the machines without GPUs, set nccl_benchmark_backend to cpu. If they have GPUs, run nvidia-smi -L on one of them; in a"
+        " container, check worker_pods_gpus and NVIDIA_VISIBLE_DEVICES.",
+        found_by=_FOUND_BY,
+    ),
+    entry(
         "gpus-differ",
         "The GPUs differ between workers[: here {here}; {usual} on {hosts} workers].",
         "Check nvidia-smi -L and the kernel log of the host for a GPU that is gone. If the workers are meant to differ,"
@@ -118,6 +125,14 @@ ENTRIES = (
         "path-slow",
         "The path between [{ends}|two nodes] is slow, although both nodes are fast with others.",
         "Check the switches and cables between them, and how traffic is spread over them.",
+        found_by=_SEARCH,
+    ),
+    entry(
+        "path-noisy",
+        "The path between [{ends}|two nodes] may be slow: the values of the same test differ too much to say.",
+        "End what else uses the machines and their network, and search again, with more isolate_iterations. If that does not help,"
+        " set isolate_limit.",
+        severity="warning",
         found_by=_SEARCH,
     ),
 )

@@ -16,6 +16,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry import EFFECT
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, entries_from, news
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import one_line
 
 Entry = t.Mapping[str, t.Any]
 
@@ -30,6 +31,8 @@ _OF_NO_HOST = (
     "kube-unreachable",
     "kubectl-missing",
 )
+
+_STRAY_LINES = 5
 
 #: What a rank says of the one at the other end.
 _OF_OTHER_ENDS = ("mpi-connect-failed",)
@@ -103,15 +106,22 @@ def problems_from_play(results: t.Mapping[str, Entry], lost: t.Sequence[ProblemD
         if not result or (host in gone and not result.get("problems")):
             continue
         text = str(result.get("msg", "")).strip().rstrip(".")
-        otherwise = problem("step-failed", host, step="to run the job", text=text).as_dict()
-        own = (
-            problems_from_result(result)
-            if result.get("problems")
-            else problems_from_result(result, host) or [otherwise]
-        )
+        otherwise = problem("step-failed", host, _stray_text(result), step="to run the job", text=text).as_dict()
+        if result.get("unreachable"):
+            own = _step_problems(result, host, "")
+        elif result.get("problems"):
+            own = problems_from_result(result)
+        else:
+            own = problems_from_result(result, host) or [otherwise]
         # What hosts that are gone have said, what others say of a connection to them, or follows from that, is no news.
         found += [entry for entry in own if not lost or (entry["host"] not in gone and _is_cause(entry))]
     return news(found)
+
+
+def _stray_text(result: Entry) -> str:
+    """The first lines of what a module printed in place of a result."""
+    text = str(result.get("module_stderr") or result.get("module_stdout") or "")
+    return "\n".join(one_line(line) for line in text.strip().splitlines()[:_STRAY_LINES])
 
 
 def _is_cause(entry: ProblemDict) -> bool:

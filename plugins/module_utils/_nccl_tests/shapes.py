@@ -160,6 +160,8 @@ class Soak(t.TypedDict):
 class _Judged(t.TypedDict, total=False):
     #: Only if rules, a baseline or assertions were given.
     verdicts: list[dict[str, t.Any]]
+    #: Inventory names by the short host names of ranks; only if some differ.
+    host_names: dict[str, str]
 
 
 class ResultDocument(_Judged):

@@ -240,17 +240,20 @@ def _network(
     if interface is None:
         return None
     if not os.path.isdir(f"/sys/class/net/{interface}"):
-        raise OptionError(
-            option, interface, f"an interface of this node: {', '.join(sorted(os.listdir('/sys/class/net')))}"
-        )
+        names = sorted(name for name in os.listdir("/sys/class/net") if name != "lo") or ["none"]
+        raise OptionError(option, interface, f"an interface of this node: {', '.join(names)} {_variable_of(option)}")
     own = [item for item in addresses if item.interface == interface and item.is_ipv4]
     if not own and not needs_address:
         return {"interface": interface, "address": None, "subnet": None}
     if not own:
-        raise OptionError(option, interface, "an interface with an IPv4 address")
+        raise OptionError(option, interface, f"an interface with an IPv4 address {_variable_of(option)}")
     address = choose_address(own, interface=interface)
     subnet = next(str(item.network) for item in own if item.address == address)
     return {"interface": interface, "address": address, "subnet": subnet}
+
+
+def _variable_of(option: str) -> str:
+    return f"(variable: gpufabric_{option})"
 
 
 def read_gpus(kfd: str = "/sys/class/kfd/kfd/topology/nodes", pci: str = "/sys/bus/pci/devices") -> Gpus:

@@ -260,7 +260,8 @@ def _check_shell(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Pro
     if there and here and seen.name != settings.launcher:
         spoken = "csh" if shell_family(here) == "csh" else "sh"
         if shell_family(there) != spoken:
-            yield problem("login-shell", seen.name, "", shell=there, launcher=here)
+            account = {"user": seen.user} if seen.user else {}
+            yield problem("login-shell", seen.name, "", shell=there, launcher=here, **account)
 
 
 def _check_libraries(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:

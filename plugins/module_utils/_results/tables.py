@@ -38,7 +38,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     VERDICTS,
     overall_verdict,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import Rank, ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import checked_soak, describe_dip
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.stragglers import (
     checked_stragglers,
@@ -118,10 +118,22 @@ def check_documents(documents: t.Any) -> list[ResultDocument]:
             "soak": checked_soak(clean_values(document.get("soak"))),
             "stragglers": checked_stragglers(clean_values(document.get("stragglers"))),
             "problems": entries_from(document["problems"]),
+            **_checked_names(document),
         }
         for document in documents
     ]
     return cleaned
+
+
+def _checked_names(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    if "host_names" not in document:
+        return {}
+    names = document["host_names"]
+    return {
+        "host_names": {str(key): str(value) for key, value in clean_values(names).items()}
+        if isinstance(names, dict)
+        else {}
+    }
 
 
 def results_table(documents: t.Sequence[ResultDocument], sweep: str = "", named_only: t.Container[str] = ()) -> str:
@@ -144,23 +156,26 @@ def results_table(documents: t.Sequence[ResultDocument], sweep: str = "", named_
     return "\n\n".join(parts) + "\n"
 
 
-def results_markdown(documents: t.Sequence[ResultDocument], sweep: str = "") -> str:
+def results_markdown(documents: t.Sequence[ResultDocument], sweep: str = "", searched: str = "") -> str:
     """A report in Markdown: all tests at a glance, what is wrong, and each test in full.
 
     ``sweep``: section on what the points of a sweep say together. Of these themselves only the hosts are told in full.
+    ``searched``: what a search for bad machines ran. The only document is then one of its tests, with the verdict of the search.
     """
-    parts = [
-        "# Benchmark report",
-        f"Verdict over {counted(len(documents), 'test')}: **{overall_verdict(documents)}**{_by_cpu(documents)}",
-    ]
+    over = f"of the search over {searched}" if searched else f"over {counted(len(documents), 'test')}"
+    parts = ["# Benchmark report", f"Verdict {over}: **{overall_verdict(documents)}**{_by_cpu(documents)}"]
+    if searched and documents:
+        parts.append(
+            "Only one of its tests follows, the fastest of the largest group; it has the verdict of the search."
+        )
     if any(_is_cpu(document) for document in documents):
         parts.append(f"> **Not NCCL.** {CPU_NOTE} This goes for the tests whose tool is `cpu`.")
     points = [document for document in documents if _is_swept(document)]
     if sweep:
         parts.append(sweep.rstrip())
         # All points ran on the same machines; one that failed may not list them.
-        ranks: list[Rank] = max((document["ranks"] for document in points), key=len, default=[])
-        parts += ["### Hosts of the sweep", _hosts_table(ranks)] if ranks else []
+        whole = max(points, key=lambda document: len(document["ranks"]), default=None)
+        parts += ["### Hosts of the sweep", _hosts_table(whole)] if whole and whole["ranks"] else []
     parts.append("## Summary")
     parts.append(_markdown_overview(documents))
     parts.append("## Problems")
@@ -328,8 +343,21 @@ def summary_text(document: ResultDocument) -> str:
     peak = "unknown"
     if summary["peak_busbw"] is not None and summary["peak_size"] is not None:
         peak = f"{summary['peak_busbw']:.2f} GB/s at {format_size(summary['peak_size'])}"
+        largest = largest_text(document)
+        peak += f", {largest}" if largest else ""
     average = "unknown" if summary["avg_busbw"] is None else f"{summary['avg_busbw']:.2f} GB/s"
     return f"busbw: peak {peak}, average {average}; {wrong}"
+
+
+def largest_text(document: ResultDocument) -> str:
+    """``0.33 GB/s at 64 MiB, the largest size``; empty if the peak is there, or nothing is known of it."""
+    summary = document["summary"]
+    size = max((row["size"] for row in document["rows"]), default=0)
+    if summary["peak_size"] is None or size <= summary["peak_size"]:
+        return ""
+    halves = [row[placement] for row in document["rows"] if row["size"] == size for placement in PLACEMENTS]
+    known = [half["busbw"] for half in halves if half is not None and half["busbw"] is not None]
+    return f"{max(known):.2f} GB/s at {format_size(size)}, the largest size" if known else ""
 
 
 def flatters_pairs(collective: str | None, env: t.Mapping[str, t.Any]) -> bool:
@@ -501,7 +529,7 @@ def _markdown_test(index: int, document: ResultDocument) -> t.Iterator[str]:
         yield markdown_table(header, [_cells(row, varying) for row in document["rows"]])
     if document["ranks"]:
         yield "Hosts:"
-        yield _hosts_table(document["ranks"])
+        yield _hosts_table(document)
     lines = _setting_lines({**document["config"], **document["points"], **document["env"]})
     if lines:
         yield "Settings:"
@@ -520,19 +548,25 @@ def _setting_lines(settings: t.Mapping[str, t.Any]) -> list[list[str]]:
     return lines
 
 
-def _hosts_table(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
-    return markdown_table(["host", "ranks", "devices"], _host_lines(ranks), left=("host", "devices"))
+def host_text(document: ResultDocument, host: str) -> str:
+    """``gpu-1 (g1)`` of a rank's host g1 whose name in the inventory is gpu-1; ``g1`` if both are the same."""
+    name = document.get("host_names", {}).get(host.split(".")[0])
+    return f"{name} ({host})" if name else host
 
 
-def _host_lines(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> list[list[str]]:
+def _hosts_table(document: ResultDocument) -> str:
+    return markdown_table(["host", "ranks", "devices"], _host_lines(document), left=("host", "devices"))
+
+
+def _host_lines(document: ResultDocument) -> list[list[str]]:
     hosts: dict[str, list[t.Mapping[str, t.Any]]] = {}
-    for rank in ranks:
+    for rank in document["ranks"]:
         hosts.setdefault(rank["host"], []).append(rank)
     lines = []
     for host, members in hosts.items():
         devices = collections.Counter(rank["name"] or "unnamed" for rank in members)
         listing = ", ".join(f"{count} x {name}" for name, count in devices.items())
-        lines.append([host, str(len(members)), listing])
+        lines.append([host_text(document, host), str(len(members)), listing])
     return lines
 
 

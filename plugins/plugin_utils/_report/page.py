@@ -127,7 +127,10 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     if measured:
         peak, best = max(measured, key=lambda item: item[0])
         size = format_size(best.document["summary"]["peak_size"] or 0)
-        facts.append(("Peak busbw", f"{_gbps(peak)} GB/s, {best.collective} at {size}"))
+        largest = words.largest_text(best.document)
+        facts.append(
+            ("Peak busbw", "; ".join([f"{_gbps(peak)} GB/s, {best.collective} at {size}", *filter(None, [largest])]))
+        )
     wrong = [test.document["summary"]["wrong"] for test in report.tests]
     known = [number for number in wrong if number is not None]
     facts.append(("Wrong values", str(sum(known)) if known else "not checked"))
@@ -452,7 +455,7 @@ def _hosts(report: Report) -> Table:
     for test in report.tests:
         members: dict[str, list[t.Mapping[str, t.Any]]] = {}
         for rank in test.document["ranks"]:
-            members.setdefault(rank["host"], []).append(rank)
+            members.setdefault(words.host_text(test.document, rank["host"]), []).append(rank)
         for host, ranks in members.items():
             entry = hosts.setdefault(host, {"tests": 0, "ranks": 0, "devices": collections.Counter()})
             entry["tests"] += 1

@@ -30,7 +30,7 @@ def networks():
     """What is true of this machine's interfaces now: other tests may add and remove some."""
     addresses = read_addresses()
     return {
-        "interfaces": ", ".join(sorted(os.listdir("/sys/class/net"))),
+        "interfaces": ", ".join(sorted(set(os.listdir("/sys/class/net")) - {"lo"})) or "none",
         "interfaces_with_address": ", ".join(sorted({item.interface for item in addresses})),
         "addresses": ", ".join(f"{item.address} ({item.interface})" for item in addresses if not item.is_loopback)
         or "none",

@@ -15,9 +15,9 @@ INTERFACE = "'nosuch7' is not allowed; allowed: an interface of this node: {inte
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"control_interface": "nosuch7"}, f"control_interface: {INTERFACE}"),
-        ({"data_interface": "nosuch7"}, f"data_interface: {INTERFACE}"),
-        ({"data_interface": "lo,nosuch7"}, f"data_interface: {INTERFACE}"),
+        ({"control_interface": "nosuch7"}, f"control_interface: {INTERFACE} (variable: gpufabric_control_interface)"),
+        ({"data_interface": "nosuch7"}, f"data_interface: {INTERFACE} (variable: gpufabric_data_interface)"),
+        ({"data_interface": "lo,nosuch7"}, f"data_interface: {INTERFACE} (variable: gpufabric_data_interface)"),
         (
             {"data_subnet": "net1"},
             "data_subnet: 'net1' is not allowed; allowed: a subnet with its prefix length, such as 10.0.0.0/24",

@@ -10,10 +10,17 @@ import pathlib
 import re
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.isolation_search import (
+    observe,
+    plan_round,
+    verdict,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import make_report
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.markdown import render_markdown
 from ansible_collections.gpufabric.nccl.tests.benchmark.defaults import EARLIER_ISOLATE, FAULTS, found_by_isolate
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -244,7 +251,7 @@ def test_hosts_on_which_a_step_failed_are_told_and_left_out():
     assert set(_isolation.search(told, SETTINGS, "")["runs"]) == {"g1", "g3"}
     nobody = begun(2, g1="info", g2="info")
     assert nobody["document"]["complete"] and nobody["runs"] == {}
-    assert _isolation.report(nobody["document"])["results"] == []
+    assert _isolation.report(nobody["document"], False)["results"] == []
 
 
 def test_a_search_is_taken_up_with_the_same_hosts_and_settings_only():
@@ -333,17 +340,59 @@ def test_the_report_has_what_is_bad_as_problems():
         row["out_of_place"]["busbw"] /= 10
     while search["runs"]:
         search = played(search, {"g2": outcome(results=slow)} if "g2" in search["runs"] else None)
-    report = _isolation.report(search["document"])
+    report = _isolation.report(search["document"], False)
     jsonschema.validate(json.loads(json.dumps(search["document"])), json.loads(SCHEMA.read_text()))
     (document,) = report["results"]
     assert document["verdict"] == "fail" and document["collective"] == "all_reduce"
     assert [(entry["id"], entry["host"]) for entry in document["problems"]] == [("node-slow-inside", "g2")]
     assert set(report["isolation"]) >= {"nodes", "pairs", "limit"} and "state" not in report["isolation"]
     lines = report["table"].splitlines()
-    assert lines[0] == "3 nodes, 4 rounds, 6 tests: 2 good, 1 bad"
+    assert lines[0] == "3 nodes, 4 rounds, 6 tests: 2 nodes good, 1 bad"
     assert lines[2].split() == ["node", "verdict", "where", "evidence"]
     assert lines[5].startswith("g2    bad      inside  alone: ")
-    assert lines[-1] == "Without those that are not good: --limit 'all:!g2'"
+    assert "Values are bus bandwidth. alone: 2 ranks on the node. Groups: one rank on each node." in lines
+    assert "  g2: The node is slow, or fails, when it runs alone." in lines and "EVIDENCE" not in lines
+    assert lines[-3] == "Without those that are not good: --limit 'all:!g2'"
+    assert "(exit status 0), because isolate_fail_on_bad is false." in lines[-1]
+    # A play that fails shows the problems itself.
+    failing = _isolation.report(search["document"], True)["table"]
+    assert "isolate_fail_on_bad" not in failing and "WHAT IS WRONG" not in failing
+    text = render_markdown(make_report(report["results"], isolation=report["isolation"]))
+    assert "Verdict of the search over 3 nodes, 4 rounds, 6 tests: **fail**" in text and "Verdict over" not in text
+
+
+def of_pairs(settings=(), /, **values):
+    """The document of a search over three nodes in pairs, and all that its tests gave, in GB/s; those not named give 1.0."""
+    search = begun(3, settings={"inside": "none", **dict(settings)})
+    left = {name: list(numbers) for name, numbers in values.items()}
+    state = search["document"]["state"]
+    while plan_round(state):
+        groups = plan_round(state)
+        told = [(left.get("_".join(group)) or [1.0]) for group in groups]
+        state = observe(state, [{"nodes": g, "value": v.pop(0)} for g, v in zip(groups, told)])
+    return {**search["document"], **verdict(state), "state": state}
+
+
+def test_a_slow_path_counts_beside_good_nodes_and_one_too_noisy_to_judge_is_not_accused():
+    slow = of_pairs(g2_g3=[0.5, 0.51])
+    jsonschema.validate(json.loads(json.dumps(slow)), json.loads(SCHEMA.read_text()))
+    told = _isolation.report(slow, False)
+    assert told["table"].splitlines()[0].endswith(": 3 nodes good, 1 path slow (g2 - g3)")
+    assert [entry["id"] for entry in told["problems"]] == ["path-slow"]
+    # What a trial on three busy machines gave: limit 0.73 GB/s.
+    trial = {"g1_g2": [0.8638], "g1_g3": [0.8638], "g2_g3": [0.591, 0.4627]}
+    noisy = of_pairs(**trial)
+    jsonschema.validate(json.loads(json.dumps(noisy)), json.loads(SCHEMA.read_text()))
+    told = _isolation.report(noisy, False)
+    assert told["table"].splitlines()[0].endswith(": 3 nodes good, 1 path too noisy to judge (g2 - g3)")
+    assert [(entry["id"], entry["severity"]) for entry in told["problems"]] == [("path-noisy", "warning")]
+    assert noisy["links"] == [] and noisy["complete"] and noisy["limit"] == "all"
+    # Whoever gives a limit wants to know what is below it.
+    limited = of_pairs({"limit": 0.7342}, **trial)
+    assert [link["nodes"] for link in limited["links"]] == [["g2", "g3"]] and limited["noisy"] == []
+    # Files of earlier releases do not have it.
+    del noisy["noisy"]
+    assert ": 3 nodes good\n" in _isolation.report(noisy, False)["table"]
 
 
 def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
@@ -424,8 +473,8 @@ def test_what_two_nodes_hide_is_said_with_their_numbers(settings, is_noted):
     search = begun_on_gpus({"collective": None, **settings})
     assert ("a third of it can be lost" in search["said"]) == is_noted
     pair = {**search["document"], "pairs": [{"a": "g1", "b": "g2", "busbw": 440.0}]}
-    assert ("a third of it can be lost" in _isolation.report(pair)["table"]) == is_noted
-    assert "a third of it can be lost" not in _isolation.report({**pair, "pairs": []})["table"]
+    assert ("a third of it can be lost" in _isolation.report(pair, True)["table"]) == is_noted
+    assert "a third of it can be lost" not in _isolation.report({**pair, "pairs": []}, True)["table"]
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,31 @@ def test_a_worker_that_lacks_gpus_or_programs_is_never_passed_over(change, ident
     assert plan_benchmark(found, PEERS, {**SETTINGS, "backend": "cpu"})["backend"] == "cpu"
 
 
+def test_names_of_the_inventory_are_kept_where_the_ranks_print_others():
+    found = nodes(gpus=8)
+    hostnames = {"g1": "g1.example.com", "g2": "node-2.example.com", "g3": "node-3"}
+    for name, hostname in hostnames.items():
+        found[name]["hostname"] = hostname
+    plan = plan_benchmark(found, PEERS, SETTINGS)
+    assert plan["host_names"] == {"node-2": "g2", "node-3": "g3"}
+    run = {"points": [outcome()]}
+    (document,) = complete_results(plan, run)
+    assert document["host_names"] == plan["host_names"]
+    (document,) = complete_results({**plan, "host_names": {}}, run)
+    assert "host_names" not in document
+
+
+def test_nccl_without_any_gpu_is_one_problem_whose_cure_begins_with_the_way_out():
+    found = nodes(gpus=8)
+    for node in found.values():
+        node["gpus"].update(count=0)
+    with pytest.raises(ProblemError) as error:
+        plan_benchmark(found, PEERS, {**SETTINGS, "backend": "nccl"})
+    (one,) = error.value.problems
+    assert (one.id, one.host) == ("gpus-nowhere", None)
+    assert one.cure.startswith("To test the machines without GPUs, set nccl_benchmark_backend to cpu.")
+
+
 def test_of_two_workers_the_one_with_fewer_gpus_has_lost_some():
     found = {"g1": node(1, 7), "g2": node(2, 8)}
     with pytest.raises(ProblemError) as error:

@@ -165,6 +165,10 @@ def test_login_shells_that_do_not_read_what_mpirun_writes(there, launcher, expec
     )
     assert [(found.stage, found.problem.id) for found in findings_of(seen, SETTINGS)] == expected
     assert findings_of(dataclasses.replace(seen, name=SETTINGS.launcher), SETTINGS) == []
+    # What to type is whole, whether or not the account is known.
+    for user, account in ((None, "ACCOUNT"), ("root", "root")):
+        for found in findings_of(dataclasses.replace(seen, user=user), SETTINGS):
+            assert f"usermod -s /bin/bash {account}." in found.problem.cure
 
 
 def test_hosts_that_open_mpi_takes_for_one():

@@ -15,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables imp
     check_documents,
     results_markdown,
     results_table,
+    summary_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
@@ -112,6 +113,32 @@ def test_table_shows_what_was_not_measured_as_such():
     assert lines[5].split() == ["1", "KiB", "31.25", "0.03", "0.06", "0", "-", "-", "-", "-"]
     assert lines[6].split()[:4] == ["1", "MiB", "-", "14.13"]
     assert "root" not in results_markdown([document])
+
+
+def test_hosts_are_shown_by_their_names_in_the_inventory_too():
+    document = copy.deepcopy(NCCL[0])
+    own = list(dict.fromkeys(rank["host"] for rank in document["ranks"]))
+    (checked,) = check_documents([{**document, "host_names": {own[0].split(".")[0]: "gpu-1"}}])
+    text = results_markdown([checked])
+    assert f"| gpu-1 ({own[0]}) |" in text.replace("\\", "") and f"| {own[1]} |" in text.replace("\\", "")
+    # From a file that anybody may have edited.
+    (edited,) = check_documents([{**document, "host_names": ["odd"]}])
+    assert "gpu-1" not in results_markdown([edited])
+
+
+def test_the_largest_size_stands_beside_a_peak_that_is_elsewhere():
+    document = copy.deepcopy(NCCL[0])
+    assert "the largest size" not in summary_text(document)
+    document["summary"].update(peak_busbw=400.0, peak_size=1 << 20)
+    told = (
+        "busbw: peak 400.00 GB/s at 1 MiB, 346.97 GB/s at 1 GiB, the largest size, average 124.44 GB/s; 0 wrong values"
+    )
+    assert summary_text(document) == told
+    assert told in results_table([document]) and told in results_markdown([document])
+    # What failed there has no number.
+    for placement in ("in_place", "out_of_place"):
+        document["rows"][-1][placement]["busbw"] = None
+    assert "the largest size" not in summary_text(document)
 
 
 def test_table_of_a_test_without_rows():
