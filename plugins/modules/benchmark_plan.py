@@ -114,7 +114,7 @@ cpu_program:
   returned: with O(peers)
   type: str
   sample: /run/gpufabric/default/mpi/files/cpu_perf.py
-host_names:
+inventory_names:
   description: Inventory names by the short host names that the programs print, of hosts where these differ.
   returned: with O(peers)
   type: dict

@@ -204,7 +204,7 @@ def observed(found: Entry, results: Results) -> dict[str, t.Any]:
     _check_not_refused([results[launcher] for launcher in found["runs"]])
     seen, sample = [], found["document"]["sample"]
     for launcher, run in found["runs"].items():
-        entry, document = _observation(run, results[launcher], launcher, found["launch"]["host_names"])
+        entry, document = _observation(run, results[launcher], launcher, found["launch"]["inventory_names"])
         seen.append(entry)
         if document is not None and (sample is None or _worth(document) > _worth(sample)):
             sample = document
@@ -470,14 +470,14 @@ def _launch(ready: dict[str, Entry], peers: t.Sequence[Entry], settings: Entry) 
             "point": {},
             "slots": {},
             "addresses": {},
-            "host_names": {},
+            "inventory_names": {},
         }
     connected = [peer for peer in peers if peer["name"] in ready]
     plan = _renamed(plan_benchmark, ready, connected, _benchmark_settings(settings))
     between = {host["name"]: host["slots"] for host in plan["hosts"]}
     inside = dict.fromkeys(between, _CPU_RANKS_INSIDE) if plan["backend"] == "cpu" else between
     return {
-        **{name: plan[name] for name in ("backend", "reason", "control", "data", "mca", "host_names")},
+        **{name: plan[name] for name in ("backend", "reason", "control", "data", "mca", "inventory_names")},
         "point": plan["points"][0],
         "slots": {"inside": inside, "between": between},
         "addresses": {host["name"]: host["address"] for host in plan["hosts"]},
@@ -500,14 +500,14 @@ def _earlier(text: str) -> dict[str, t.Any]:
 
 
 def _observation(
-    run: Entry, result: Entry, launcher: str, host_names: t.Mapping[str, str]
+    run: Entry, result: Entry, launcher: str, inventory_names: t.Mapping[str, str]
 ) -> tuple[dict[str, t.Any], ResultDocument | None]:
     """What the planner is told of a group, and the result document where there is one."""
     entry: dict[str, t.Any] = {"nodes": run["nodes"], "value": None, "reason": None, "unreachable": []}
     if "points" not in result:
         reason = str(result.get("msg") or f"{launcher} gave no answer")
         return {**entry, "reason": _one_line(reason), "unreachable": [launcher]}, None
-    plan = {"points": run["points"], "hosts": run["hosts"], "launcher": launcher, "host_names": host_names}
+    plan = {"points": run["points"], "hosts": run["hosts"], "launcher": launcher, "inventory_names": inventory_names}
     try:
         (document,) = complete_results(plan, result)
     except AnswerError as error:

@@ -574,7 +574,7 @@ def plan_benchmark(
         # Ranks that wait would keep the others off the CPUs where nodes share these.
         "mca": {"mpi_yield_when_idle": "1"} if backend == "cpu" else {},
         "cpu_program": cpu_program,
-        "host_names": _host_names({peer["name"]: nodes[peer["name"]]["hostname"] for peer in peers}),
+        "inventory_names": _inventory_names({peer["name"]: nodes[peer["name"]]["hostname"] for peer in peers}),
         "hardware": common_hardware(nodes),
         "points": [_swept_point(point, commands, base) for point in sweep]
         or [_point(name, commands, base) for name in settings["collectives"]],
@@ -610,8 +610,8 @@ def complete_results(
         # A launcher judges nothing.
         document.pop("verdicts", None)
         document.pop("host_names", None)
-        if plan.get("host_names"):
-            document["host_names"] = dict(plan["host_names"])
+        if plan.get("inventory_names"):
+            document["host_names"] = dict(plan["inventory_names"])
         # mpirun knows the hosts by their addresses.
         document["problems"] = [_with_name(entry, names) for entry in entries_from(document["problems"])]
         # What the rows tell, the output may tell too.
@@ -650,7 +650,7 @@ def complete_results(
     return documents
 
 
-def _host_names(hostnames: t.Mapping[str, str]) -> dict[str, str]:
+def _inventory_names(hostnames: t.Mapping[str, str]) -> dict[str, str]:
     """The inventory names by the short host names that ranks print, of hosts where these differ. Of several with one name, none.
 
     ``hostnames``: by inventory name.

@@ -85,11 +85,11 @@ def test_names_of_the_inventory_are_kept_where_the_ranks_print_others():
     for name, hostname in hostnames.items():
         found[name]["hostname"] = hostname
     plan = plan_benchmark(found, PEERS, SETTINGS)
-    assert plan["host_names"] == {"node-2": "g2", "node-3": "g3"}
+    assert plan["inventory_names"] == {"node-2": "g2", "node-3": "g3"}
     run = {"points": [outcome()]}
     (document,) = complete_results(plan, run)
-    assert document["host_names"] == plan["host_names"]
-    (document,) = complete_results({**plan, "host_names": {}}, run)
+    assert document["host_names"] == plan["inventory_names"]
+    (document,) = complete_results({**plan, "inventory_names": {}}, run)
     assert "host_names" not in document
 
 
