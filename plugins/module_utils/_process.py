@@ -278,11 +278,7 @@ def _work_detached(work: t.Callable[[t.Callable[[], None]], None], log: str, wri
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         os.dup2(0, 1)
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 2)
-        for entry in os.listdir("/proc/self/fd"):
-            if int(entry) not in (0, 1, 2, writer):
-                with contextlib.suppress(OSError):
-                    os.close(int(entry))
-        os.chdir("/")
+        _let_go(writer)
         work(begun)
         status = 0
     except Exception:
@@ -290,6 +286,47 @@ def _work_detached(work: t.Callable[[t.Callable[[], None]], None], log: str, wri
         os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(status)
+
+
+def _let_go(kept: int) -> None:
+    """Close what is open but for the standard streams and ``kept``, and leave the directory."""
+    for entry in os.listdir("/proc/self/fd"):
+        if int(entry) not in (0, 1, 2, kept):
+            with contextlib.suppress(OSError):
+                os.close(int(entry))
+    os.chdir("/")
+
+
+def run_apart(work: t.Callable[[], bytes], seconds: float, most: int = 1 << 20) -> bytes:
+    """What a function returns that looks at what other users have shaped; nothing if it fails, takes longer or returns more.
+
+    Their file systems and processes may hold whoever looks at them for ever, even against KILL. So that is a process of its own, which
+    holds nothing that others wait for.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            for stream in (0, 1, 2):
+                os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+            _let_go(writer)
+            data = work()
+            while data:
+                data = data[os.write(writer, data) :]
+        finally:
+            os._exit(0)
+    os.close(writer)
+    try:
+        data = _read_all([reader], time.monotonic() + seconds, most)[0]
+    except (TimeoutError, OverflowError):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, os.WNOHANG)
+        return b""
+    finally:
+        os.close(reader)
+    os.waitpid(child, 0)
+    return data
 
 
 class DidNotEnd(NodeError):

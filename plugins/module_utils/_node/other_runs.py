@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import time
@@ -22,6 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     is_in_this_namespace,
     read_environment,
     read_processes,
+    run_apart,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import (
     DAEMON_VARIABLES,
@@ -38,6 +40,8 @@ _MOST = 8
 _LONGEST_OWNER = 200
 #: Bytes of environments that are read, which are some KiB each unless somebody has them long. This only warns.
 _MOST_READ = 256 << 20
+#: Seconds that all of it may take.
+_PATIENCE = 15.0
 
 
 def run_in(environ: bytes) -> tuple[str, str | None] | None:
@@ -56,7 +60,16 @@ def _value(environ: bytes, name: str) -> str | None:
 
 
 def find_others(own: RunDir) -> list[Problem]:
-    """A warning for each other run that has programs on this node, as far as this user may look at them."""
+    """A warning for each other run that has programs on this node, as far as this user may look at them.
+
+    None if that takes too long: any user may have a program that waits, or a path in its environment, of which nobody can read.
+    """
+    text = run_apart(lambda: json.dumps([found.as_dict() for found in look(own)]).encode(), _PATIENCE)
+    return [Problem.from_dict(entry) for entry in json.loads(text or b"[]")]
+
+
+def look(own: RunDir) -> list[Problem]:
+    """The same as find_others, which may take for ever."""
     found: dict[Named, int] = {}
     left = _MOST_READ
     for process in read_processes().values():

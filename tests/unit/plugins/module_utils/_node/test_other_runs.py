@@ -11,7 +11,7 @@ import uuid
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node import other_runs
-from ansible_collections.gpufabric.nccl.plugins.module_utils._node.other_runs import find_others, run_in
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.other_runs import find_others, look, run_in
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
 
@@ -103,4 +103,12 @@ def test_environments_are_read_as_far_as_it_takes_no_time(tmp_path, monkeypatch)
     environ = f"GPUFABRIC_POINT={other.run_id}/1\0GPUFABRIC_RUN_DIR={other.path}\0{'x' * 1000}".encode()
     monkeypatch.setattr(other_runs, "read_environment", lambda pid: read.append(pid) or environ)
     monkeypatch.setattr(other_runs, "_MOST_READ", 3 * len(environ))
-    assert [found.evidence for found in find_others(own)][:1] and len(read) == 3
+    assert [found.evidence for found in look(own)][:1] and len(read) == 3
+
+
+def test_a_process_of_which_nobody_can_read_holds_nobody(tmp_path, monkeypatch):
+    """As one that is being started from a file system that does not answer, or whose run is said to be there."""
+    monkeypatch.setattr(other_runs, "read_environment", lambda pid: time.sleep(60))
+    monkeypatch.setattr(other_runs, "_PATIENCE", 0.2, raising=False)
+    begin = time.monotonic()
+    assert find_others(RunDir("unit", str(tmp_path / "own"))) == [] and time.monotonic() - begin < 10
