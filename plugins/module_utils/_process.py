@@ -157,8 +157,8 @@ Selector = t.Callable[[bytes], bool]
 def stamped(processes: t.Mapping[int, Process], is_meant: Selector) -> set[int]:
     """This user's processes that are known by their environment.
 
-    But for the caller and its ancestors, and for those of containers on this machine: these are nodes of their own, whose runs
-    may have the same name.
+    Not those of programs that anybody may start as this user, such as su: theirs is of whoever did. But for the caller and its
+    ancestors, and for those of containers on this machine: these are nodes of their own, whose runs may have the same name.
     """
     user = os.geteuid()
     own = ancestors(processes, os.getpid())
@@ -167,9 +167,15 @@ def stamped(processes: t.Mapping[int, Process], is_meant: Selector) -> set[int]:
         if process.uid != user or pid in own or not is_in_this_namespace(pid):
             continue
         with contextlib.suppress(OSError):
-            if is_meant(read_environment(pid)):
+            if _has_started(user, pid) and is_meant(read_environment(pid)):
                 found.add(pid)
     return found
+
+
+def _has_started(uid: int, pid: int) -> bool:
+    """Whether a user is the real one of a process. Raises OSError."""
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        return any(line.split()[1] == str(uid) for line in file if line.startswith("Uid:"))
 
 
 def end(select: t.Callable[[], set[Identity]], grace: float = 3.0) -> None:

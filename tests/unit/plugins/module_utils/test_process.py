@@ -109,6 +109,19 @@ def test_stamped_passes_over_processes_of_containers(mark):
                 os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_stamped_passes_over_what_others_start_as_this_user(mark):
+    """As su and sudo are, while they wait for a password: their environment is that of whoever has started them."""
+    program = "import os, time; os.setresuid(65534, 0, 0); print(flush=True); time.sleep(60)"
+    environment = {**os.environ, "GPUFABRIC_TEST": mark}
+    with subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            assert stamped(read_processes(), marked(mark)) == set()
+        finally:
+            process.kill()
+
+
 def test_stamped_passes_over_the_caller():
     with open("/proc/self/environ", "rb") as file:
         name, _equals, value = file.read().split(b"\0")[0].decode().partition("=")
