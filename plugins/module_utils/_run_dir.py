@@ -173,10 +173,15 @@ class RunDir:
         """Directories beside this one where other runs of this user may be, but for those that another user may write."""
         parent = os.path.dirname(self.path)
         found = []
-        for name in sorted(os.listdir(parent)):
+        try:
+            names = sorted(os.listdir(parent))
+        except OSError:
+            # It may be for others to list.
+            names = []
+        for name in names:
             path = os.path.join(parent, name)
-            # Another run may end meanwhile.
-            with contextlib.suppress(FileNotFoundError):
+            # Another run may end meanwhile, and nobody but its user may look at a file system of FUSE.
+            with contextlib.suppress(OSError):
                 if path != self.path and self._is_owned(os.lstat(path)):
                     found.append(path)
         return found

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pathlib
 import shutil
@@ -147,6 +148,19 @@ def test_only_directories_of_the_user_are_searched_for_other_runs(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "two")
     (tmp_path / "file").write_text("")
     assert run_dir.siblings() == [str(tmp_path / "two")]
+
+
+@pytest.mark.parametrize("refused", ["listdir", "lstat"])
+def test_what_lies_beside_a_run_and_may_not_be_looked_at_is_none(tmp_path, monkeypatch, refused):
+    run_dir = RunDir("one", str(tmp_path / "one"))
+    run_dir.create()
+    (tmp_path / "two").mkdir()
+
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(os, refused, refuse)
+    assert run_dir.siblings() == []
 
 
 def test_sshds_directory_is_left_to_no_run_of_another(tmp_path):
