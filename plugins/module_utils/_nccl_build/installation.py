@@ -277,7 +277,11 @@ class Installation:
 
     def _lock(self, how: int) -> t.IO[str] | None:
         try:
-            file = open(self.lock, "a+", encoding="utf-8")  # noqa: SIM115
+            # Whoever may open it may hold the lock.
+            file = open(self.lock, "a+", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o660))  # noqa: SIM115
+            with contextlib.suppress(PermissionError):
+                # One that an earlier release has made.
+                os.fchmod(file.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o770)
         except OSError as error:
             raise NodeError(f"cannot write {self.lock}: {error.strerror}") from error
         try:

@@ -168,6 +168,17 @@ def test_only_one_build_at_a_time(installation):
     assert not installation.is_building()
 
 
+def test_only_who_may_build_may_hold_the_lock(installation):
+    installation.create()
+    os.close(os.open(installation.lock, os.O_CREAT | os.O_WRONLY))
+    os.chmod(installation.lock, 0o644)
+    for _file in ("of an earlier release", "new"):
+        assert not installation.is_building()
+        installation.claim().close()
+        assert os.stat(installation.lock).st_mode & 0o007 == 0
+        os.unlink(installation.lock)
+
+
 def test_a_build_that_died_is_told(installation):
     installation.create()
     with open(installation.log, "w", encoding="utf-8") as file:
