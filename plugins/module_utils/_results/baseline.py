@@ -56,6 +56,9 @@ _RUN_KEYS = {"digest", "tool", "collective"}
 #: The fields of a Key that are texts; the others are whole numbers.
 _TEXTS = {"tool", "collective", "type", "redop", "setting", "placement"}
 
+#: What a value must be below; JSON has whole numbers that are larger than any other number.
+_LARGEST = 1e300
+
 NOTHING_KEPT = "no test can be kept in a baseline: each of them failed or is not complete"
 
 Baseline = t.Mapping[str, t.Any]
@@ -191,20 +194,16 @@ def check_baseline(baseline: t.Any, option: str = "baseline") -> dict[str, t.Any
         raise OptionError(option, found, allowed)
     try:
         whole = (
-            all(
-                isinstance(run["points"], t.Mapping) and run.keys() >= _RUN_KEYS and isinstance(run["digest"], str)
-                for run in baseline["runs"]
-            )
+            all(map(_is_run, baseline["runs"]))
             and all(
                 isinstance(value, str if name in _TEXTS else int)
                 for key in baseline_samples(baseline)
                 for name, value in zip(Key._fields, key)
             )
             and all(
-                isinstance(value, (int, float)) and 0 < value < math.inf
+                values and all(isinstance(value, (int, float)) and 0 < value < _LARGEST for value in values)
                 for measures in baseline_samples(baseline).values()
                 for values in measures.values()
-                for value in values
             )
         )
     except (KeyError, TypeError, AttributeError) as error:
@@ -212,6 +211,20 @@ def check_baseline(baseline: t.Any, option: str = "baseline") -> dict[str, t.Any
     if not whole:
         raise OptionError(option, "one with runs or values that are none", allowed)
     return dict(baseline)
+
+
+def _is_run(run: t.Any) -> bool:
+    """Raises KeyError, TypeError and AttributeError."""
+    points = run["points"]
+    return (
+        run.keys() >= _RUN_KEYS
+        and isinstance(run["digest"], str)
+        and all(run[name] is None or isinstance(run[name], str) for name in ("tool", "collective"))
+        and all(
+            isinstance(place, t.Mapping) and isinstance(place.get("env") or {}, t.Mapping)
+            for place in (points, points.get("sweep") or {})
+        )
+    )
 
 
 def read_baseline(text: str, option: str = "baseline") -> dict[str, t.Any]:

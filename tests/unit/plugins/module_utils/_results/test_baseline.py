@@ -157,6 +157,11 @@ WHOLE = baseline_text(make_baseline([DOCUMENT]))
         WHOLE.replace('"values": [', '"values": ["x", ', 1),
         WHOLE.replace('"values": [', '"values": [-1.0, ', 1),
         re.sub('"digest": "[^"]*"', '"digest": []', WHOLE),
+        re.sub(r'"values": \[[^]]*', '"values": [', WHOLE, count=1),
+        WHOLE.replace('"values": [', f'"values": [1{"0" * 400}, ', 1),
+        re.sub('("digest": .*?"tool": )"[^"]*"', r"\1{}", WHOLE, count=1),
+        re.sub(r'("digest": .*?"points": )\{', r'\1{"sweep": "x", ', WHOLE, count=1).replace(", }", "}"),
+        re.sub(r'("digest": .*?"points": )\{', r'\1{"env": ["x"], ', WHOLE, count=1).replace(", }", "}"),
         *(
             re.sub(f'("measurements": .*?"{name}": )("[^"]*"|-?[0-9]+)', rf"\1{value}", WHOLE, count=1, flags=re.DOTALL)
             for name, value in (("tool", "null"), ("root", "null"), ("ranks", '"x"'), ("setting", "[]"))
