@@ -25,8 +25,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Node
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 
 #: Bytes that are read of a process's environment and command. A program has at most 6 MiB of both when it is started, but any user may
-#: have the kernel show all of a process's memory as these (prctl, PR_SET_MM_MAP).
-_LONGEST_ENVIRONMENT, _LONGEST_COMMAND = 6 << 20, 1 << 16
+#: have the kernel show all of a process's memory as these (prctl, PR_SET_MM_MAP). Commands are kept, of all processes.
+_LONGEST_ENVIRONMENT, _LONGEST_COMMAND = 6 << 20, 1 << 13
+#: Words of a command that are told apart; each takes more memory than its text.
+_MOST_WORDS = 100
 
 #: The pid of a process and its start, which name it; a pid alone may be another's by now.
 Identity = t.Tuple[int, int]
@@ -98,7 +100,7 @@ def read_processes() -> dict[int, Process]:
             if state in "ZX":
                 continue
             with open(f"{path}/cmdline", encoding="utf-8", errors="replace") as file:
-                command = tuple(file.read(_LONGEST_COMMAND).rstrip("\0").split("\0"))
+                command = tuple(file.read(_LONGEST_COMMAND).rstrip("\0").split("\0", _MOST_WORDS))
             found[int(entry)] = Process(int(entry), parent, os.stat(path).st_uid, command, parse_start(status))
     return found
 
