@@ -42,7 +42,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines i
     lines_of,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.logged import with_log
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import process_count, processes_of
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import process_count
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.text_output import TABLE, TextReader
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
@@ -266,15 +266,15 @@ def _decoded(file: t.IO[bytes]) -> t.Iterator[str]:
 def _join_separate_runs(tests: t.Sequence[Test]) -> list[Test]:
     """Join the tests of programs without MPI that printed side by side: their first lines, then the rows of all."""
     joined: list[Test] = []
-    # Of the last one.
-    processes: set[tuple[str, int | None]] = set()
+    # Whether the last one that was read is of one process.
+    is_alone = False
     for test in tests:
         before = joined[-1] if joined else None
-        own = processes_of(test.ranks)
+        was_alone, is_alone = is_alone, process_count(test.ranks) == 1
         if (
             before is not None
             and before.stage <= TABLE
-            and len(processes) == 1
+            and was_alone
             and (before.collective, before.config) == (test.collective, test.config)
         ):
             before.ranks.extend(test.ranks)
@@ -282,8 +282,6 @@ def _join_separate_runs(tests: t.Sequence[Test]) -> list[Test]:
             before.complaints.follow(test.complaints)
             test.complaints = before.complaints
             joined.pop()
-            own |= processes
-        processes = own
         joined.append(test)
     return joined
 

@@ -452,6 +452,12 @@ def test_program_without_mpi(text):
     assert document["summary"]["avg_busbw"] is None
 
 
+def test_all_programs_without_mpi_are_told_together():
+    hosts = ["g1", "g2", "g3", "g4"]
+    document = parse_one("".join(map(alone, hosts)) + ALONE_ROW * 4 + ALONE_END * 4)
+    assert "separate runs: 4, on g1, g2, g3, g4." in document["problems"][0]["cause"]
+
+
 TORN_ROW = f"           8             2     float     sum      -1{LOG}\n{ALONE_ROW[29:]}"
 
 
