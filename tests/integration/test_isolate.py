@@ -279,7 +279,7 @@ def test_a_node_that_keeps_the_run_is_told(lab, tmp_path):
         # mount makes the latter.
         privileged(f"umount {path} && rmdir /run/mount")
     assert played.returncode == 2 and not_good(tmp_path) == {}, played.output
-    assert "2 good" in played.output and "Not good" not in played.output, played.output
+    assert "2 nodes good" in played.output and "Not good" not in played.output, played.output
     words = " ".join(played.output.split())
     assert f"g2: The host cannot take part: it failed to run the job: cannot remove {path}: " in words, played.output
     assert not lab.nodes.module("run_cleanup", {"run_id": "isolate"}, hosts="g2")["failed"]

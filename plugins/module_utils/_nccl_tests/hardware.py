@@ -18,10 +18,14 @@ def checked_hardware(value: t.Any) -> Hardware | None:
     """The hardware of a document that was handed in. Raises GpufabricError where it is something else."""
     if value is None:
         return None
+    # Machines with NVLink alone have no ports.
     sound = (
         isinstance(value, dict)
         and set(UNKNOWN_HARDWARE) <= set(value) <= {*UNKNOWN_HARDWARE, "nvlink_hosts", "in_network_reduction", "typed"}
-        and all(value[name] is None or _is_amount(value[name]) for name in UNKNOWN_HARDWARE)
+        and all(
+            value[name] is None or _is_amount(value[name]) or (name == "ports" and value[name] == 0)
+            for name in UNKNOWN_HARDWARE
+        )
         and _is_amount(value.get("nvlink_hosts", 1))
         and isinstance(value.get("in_network_reduction", False), bool)
         and isinstance(value.get("typed", []), list)

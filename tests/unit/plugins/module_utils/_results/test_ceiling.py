@@ -99,6 +99,11 @@ def test_what_is_typed_in_overrides_what_was_found():
     assert "1 rail," in result["verdicts"][1]["source"] and result["hardware"]["rails"] is None
 
 
+def test_machines_that_have_nvlink_alone_have_no_ports():
+    alone = {**FOUND, "nic_gbps": None, "rails": None, "ports": 0}
+    assert checked_hardware(alone) == alone
+
+
 @pytest.mark.parametrize(
     "value",
     [
