@@ -507,8 +507,8 @@ ENTRIES = (
     ),
     entry(
         "log-cut",
-        "The program printed so much that the launcher shows only the begin and the end of it.",
-        "See in launcher.log what repeats, such as NCCL_DEBUG=INFO. If all of it is wanted, adopt a job (mpijob_state adopted), or run the"
+        "The program printed so much that the launcher shows only its beginning and its end.",
+        "See in launcher.log what repeats, such as NCCL_DEBUG=INFO. To see all of it, adopt a job (mpijob_state adopted), or run the"
         " playbook kubernetes.",
         severity="warning",
         found_by="mpijob",
