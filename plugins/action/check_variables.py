@@ -193,6 +193,13 @@ def check_group(
         raise OptionError(name, group, f"another group, since the inventory has {listing(others)} in this one")
 
 
+def _specs() -> dict[pathlib.Path, str]:
+    """The text of the argument_specs of each role, by its folder."""
+    return {
+        role: (role / "meta" / "argument_specs.yml").read_text(encoding="utf-8") for role in sorted(_ROLES.iterdir())
+    }
+
+
 def option_names(text: str) -> list[str]:
     """The names of the options of all entry points in the text of argument_specs."""
     return re.findall(r"^ {6}(\w+):", text, re.MULTILINE)
@@ -244,11 +251,12 @@ class ActionModule(VariablesAction):
         if arguments["playbook"]:
             extra = load_extra_vars(self._loader)
             check_slices(extra)
-            self._check_answers(extra)
+            specs = _specs()
+            self._check_answers(extra, specs)
             known = {**self._task.get_play().get_vars(), **extra}
             # Each look at a host's variables takes time.
             variables = {host: self._task_vars["hostvars"][host] for host in self._task_vars["groups"]["all"]}
-            options = {name for text in self._specs().values() for name in option_names(text)}
+            options = {name for text in specs.values() for name in option_names(text)}
             check_names(dict.fromkeys([*known, *(name for own in variables.values() for name in own)]), options)
             check_ignored(known, variables, variables)
         if arguments["own_run"] is not None:
@@ -263,9 +271,9 @@ class ActionModule(VariablesAction):
             check_together(arguments["hosts"], self._task_vars["ansible_play_batch"], play.serial, play.strategy)
         return {}
 
-    def _check_answers(self, extra: t.Collection[str]) -> None:
+    def _check_answers(self, extra: t.Collection[str], specs: t.Mapping[pathlib.Path, str]) -> None:
         """Raise OptionError if a variable of the command line, or an answer of a survey, is no value of its type in some role."""
-        for role, text in self._specs().items():
+        for role, text in specs.items():
             # To parse them all takes half a second.
             named = names_in(text, extra)
             names = [name for name in named if self._is_told(name)]
@@ -276,13 +284,6 @@ class ActionModule(VariablesAction):
             if role.name == "nccl_benchmark":
                 # In time for pods, which are created before the benchmark is planned.
                 check_settings(with_sweep(with_sizes({}, without_prefix(values, "nccl_benchmark_"))))
-
-    def _specs(self) -> dict[pathlib.Path, str]:
-        """The text of the argument_specs of each role."""
-        return {
-            role: (role / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
-            for role in sorted(_ROLES.iterdir())
-        }
 
     def _is_told(self, name: str) -> bool:
         """Whether a variable has a value here: a template may name what is known later, or on workers alone."""

@@ -26,7 +26,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_
 
 #: Bytes that are read of a process's environment and command. A program has at most 6 MiB of both when it is started, but any user may
 #: have the kernel show all of a process's memory as these (prctl, PR_SET_MM_MAP). Commands are kept, of all processes.
-_LONGEST_ENVIRONMENT, _LONGEST_COMMAND = 6 << 20, 1 << 13
+LONGEST_ENVIRONMENT, _LONGEST_COMMAND = 6 << 20, 1 << 13
 #: Words of a command that are told apart; each takes more memory than its text.
 _MOST_WORDS = 100
 
@@ -108,7 +108,7 @@ def read_processes() -> dict[int, Process]:
 def read_environment(pid: int) -> bytes:
     """The environment of a process, in the form of /proc/PID/environ. Raises OSError."""
     with open(f"/proc/{pid}/environ", "rb") as file:
-        return file.read(_LONGEST_ENVIRONMENT)
+        return file.read(LONGEST_ENVIRONMENT)
 
 
 def identities(processes: t.Mapping[int, Process], pids: t.Iterable[int]) -> set[Identity]:

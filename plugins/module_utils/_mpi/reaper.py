@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._process import DidNotEnd, run
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import LONGEST_ENVIRONMENT, DidNotEnd, run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE
 
 #: Seconds until a host has to have answered: to connect, then twice to wait for processes to end.
@@ -25,9 +25,6 @@ _DEADLINE = 20.0
 _MOST_OUTPUT = 1 << 20
 #: How many hosts are asked at once.
 _AT_ONCE = 64
-
-#: Bytes of an environment that are read.
-_LONGEST_ENVIRONMENT = 6 << 20
 
 _ANSWER = "gpufabric.nccl"
 #: Read by the remote sh from its standard input, so that no login shell has a say in it. $1: the run. A process that is stopped
@@ -43,7 +40,7 @@ slow=
 timeout 3 grep -lsF -e "GPUFABRIC_POINT=$1/" $(own) /dev/null > /dev/null 2>&1
 [ $? = 124 ] && slow=1
 begin() {{
-    head -c {_LONGEST_ENVIRONMENT} "$1"
+    head -c {LONGEST_ENVIRONMENT} "$1"
 }}
 marked() {{
     if [ -z "$slow" ]; then

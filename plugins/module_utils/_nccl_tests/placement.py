@@ -80,14 +80,9 @@ def listed_placement_problems(
     return placement_problems(placed, ranks, expected, "listed")
 
 
-def processes_of(ranks: t.Iterable[t.Mapping[str, t.Any]]) -> set[tuple[str, int | None]]:
-    """The processes that the listed ranks are of, as (host, pid): each has one rank or, with threads, several."""
-    return {(rank["host"], rank["pid"]) for rank in ranks}
-
-
 def process_count(ranks: t.Iterable[t.Mapping[str, t.Any]]) -> int:
-    """How many processes the listed ranks are of."""
-    return len(processes_of(ranks))
+    """How many processes the listed ranks are of: each has one rank or, with threads, several."""
+    return len({(rank["host"], rank["pid"]) for rank in ranks})
 
 
 def _short(host: str) -> str:

@@ -261,7 +261,7 @@ def test_no_more_of_an_environment_is_read_than_a_program_can_have(program):
     try:
         if process.stdout.readline() != b"set\n":
             pytest.skip("the kernel does not let a process do so")
-        assert len(_process.read_environment(process.pid)) == _process._LONGEST_ENVIRONMENT
+        assert len(_process.read_environment(process.pid)) == _process.LONGEST_ENVIRONMENT
         assert process.pid in _process.read_processes()
     finally:
         process.kill()

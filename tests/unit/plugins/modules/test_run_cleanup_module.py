@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
+import time
 import uuid
 
 import pytest
@@ -27,6 +29,9 @@ def taken(tmp_path):
     run_dir = RunDir(f"unit.{uuid.uuid4().hex}", str(tmp_path / "run"))
     Ownership(run_dir, claim("me@here", FIRST)).take()
     process = subprocess.Popen(["sleep", "60"], env={**os.environ, **run_dir.marks()})
+    # Popen may return a moment before the program has its command line.
+    while not pathlib.Path(f"/proc/{process.pid}/cmdline").read_bytes():
+        time.sleep(0.01)
     yield run_dir, process
     process.kill()
     process.wait()

@@ -109,6 +109,6 @@ def test_environments_are_read_as_far_as_it_takes_no_time(tmp_path, monkeypatch)
 def test_a_process_of_which_nobody_can_read_holds_nobody(tmp_path, monkeypatch):
     """As one that is being started from a file system that does not answer, or whose run is said to be there."""
     monkeypatch.setattr(other_runs, "read_environment", lambda pid: time.sleep(60))
-    monkeypatch.setattr(other_runs, "_PATIENCE", 0.2, raising=False)
+    monkeypatch.setattr(other_runs, "_PATIENCE", 0.2)
     begin = time.monotonic()
     assert find_others(RunDir("unit", str(tmp_path / "own"))) == [] and time.monotonic() - begin < 10
