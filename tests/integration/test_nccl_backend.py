@@ -250,7 +250,8 @@ def test_a_directory_of_programs_and_ranks_of_each_node(machines, tmp_path):
         machines.nodes.shell("g2", f"mv /opt/away {chosen}")
     assert missing.returncode == 2
     (failed,) = [record for record in missing.records if record["status"] == "failed"]
-    assert failed["host"] == "g2" and "a directory of this node" in failed["result"]["msg"]
+    (problem,) = failed["result"]["problems"]
+    assert problem["host"] == "g2" and "a directory of this node" in problem["cause"]
     assert machines.calls() == {"g1": [], "g2": []}
 
 
