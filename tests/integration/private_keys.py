@@ -31,11 +31,12 @@ def holders(played: t.Any, directory: pathlib.Path, secrets: t.Iterable[str]) ->
 
 
 def tellers(played: t.Any, text: str) -> list[str]:
-    """The tasks whose results have a text, but for the arguments of their modules: what is shown with -v, and kept in events."""
+    """The tasks whose results show a text, but for the arguments of their modules: what is shown with -v, and kept in events."""
     return [
         f"{record['task']} ({record['host']})"
         for record in played.records
-        if text in json.dumps({name: value for name, value in record["result"].items() if name != "invocation"})
+        if not record["hidden"]
+        and text in json.dumps({name: value for name, value in record["result"].items() if name != "invocation"})
     ]
 
 

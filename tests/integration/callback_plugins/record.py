@@ -24,7 +24,8 @@ _SET_FACT = "ansible.builtin.set_fact"
 
 
 class CallbackModule(CallbackBase):
-    """Writes ``host`` (where it ran), ``task``, ``action``, ``status``, ``time`` and ``result`` of each result.
+    """Writes ``host`` (where it ran), ``task``, ``action``, ``status``, ``time`` and ``result`` of each result, and ``hidden``: that
+    Ansible shows it to nobody.
 
     Also ``started`` (the host that it is for) and ``task`` of each task that costs the controller a process.
     """
@@ -54,9 +55,9 @@ class CallbackModule(CallbackBase):
         }
         task = result._task
         if "censored" in result._result and (task.action == _SET_FACT or (task.register and not task.no_log)):
-            self._hidden = (record, result._host.get_name(), task)
+            self._hidden = ({**record, "hidden": True}, result._host.get_name(), task)
         else:
-            self._write_record(record, result._result)
+            self._write_record({**record, "hidden": False}, result._result)
 
     def _write_hidden(self):
         """Write the last record if its result was hidden. A result is registered after callbacks have been called."""
