@@ -38,6 +38,9 @@ def with_json(document: ResultDocument, path: str) -> ResultDocument:
         if len(documents) != 1:
             raise GpufabricError(f"it holds {len(documents)} tests in place of one")
         if any(entry["id"] == "output-cut" for entry in documents[0]["problems"]):
+            # When a rank fails, mpirun may end rank 0 before it has written the end.
+            if document["verdict"] in ("fail", "incomplete"):
+                return document
             raise GpufabricError("its end is missing")
     except (GpufabricError, OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         unread = RESULT_CATALOGUE.problem("json-unread", evidence=str(error)[:300])

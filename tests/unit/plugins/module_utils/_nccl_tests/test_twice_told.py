@@ -79,6 +79,13 @@ def test_json_that_cannot_be_read_is_a_warning(tmp_path, text, words):
     assert found["stragglers"] is None and found["rows"] == document["rows"]
 
 
+def test_json_of_a_program_that_failed_may_lack_its_end(tmp_path):
+    document, _path = both("2.19.6-per-iteration")
+    failed = {**document, "verdict": "fail"}
+    (tmp_path / "out.json").write_text('{"version":3,"args":[', encoding="utf-8")
+    assert with_json(failed, str(tmp_path / "out.json")) == failed
+
+
 def test_json_that_is_too_large_is_not_read(monkeypatch):
     document, path = both("2.19.6-per-iteration")
     monkeypatch.setattr(twice_told, "_MOST", 1000)
