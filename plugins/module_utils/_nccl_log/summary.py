@@ -187,7 +187,11 @@ def checked_transport(value: t.Any) -> Transport | None:
     sound = (
         isinstance(value, dict)
         and all(isinstance(value.get(name, ...), kinds) for name, kinds in wanted.items())
-        and all(ports is None or isinstance(ports, list) for ports in value["nics"].values())
+        and 0 <= (value["channels"] or 0) < 1 << 32
+        and all(
+            ports is None or (isinstance(ports, list) and all(isinstance(port, str) for port in ports))
+            for ports in value["nics"].values()
+        )
         and all(
             isinstance(entry, dict)
             and {"fact", "host", "value", "others"} <= set(entry)

@@ -103,8 +103,14 @@ def _key(row: t.Mapping[str, t.Any]) -> tuple[t.Any, ...]:
 
 def _by_size(rows: t.Sequence[t.Mapping[str, t.Any]]) -> dict[tuple[t.Any, ...], list[t.Mapping[str, t.Any]]]:
     groups: dict[tuple[t.Any, ...], list[t.Mapping[str, t.Any]]] = {}
+    # Sizes are rounded down to whole parts for all ranks, often to 0, so that neighbours of one cycle may be alike: only the first counts.
+    varied = len({row["size"] for row in rows}) > 1
+    before = None
     for row in rows:
-        groups.setdefault(_key(row), []).append(row)
+        key = _key(row)
+        if row["size"] and not (varied and key == before):
+            groups.setdefault(key, []).append(row)
+        before = key
     return groups
 
 

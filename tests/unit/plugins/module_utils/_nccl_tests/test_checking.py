@@ -119,6 +119,8 @@ TRANSPORT = {
     [
         ("transport", {"network": 3}),
         ("transport", {"channels": float("nan")}),
+        ("transport", {**TRANSPORT, "differences": [], "channels": 10**400}),
+        ("transport", {**TRANSPORT, "differences": [], "nics": {"g1": [["mlx5_0:1"]]}}),
         ("transport", {**TRANSPORT, "differences": [{"fact": "gdr", "host": ["g1"], "value": True, "others": False}]}),
         ("transport", {**TRANSPORT, "differences": [{"fact": {}, "host": "g1", "value": True, "others": False}]}),
         ("software", {"nccl": float("inf")}),

@@ -57,6 +57,23 @@ def test_what_differs_is_a_warning(tmp_path, change, words):
 
 
 @pytest.mark.parametrize(
+    ("printed", "exact", "alike"), [("1.23457e+06", 1234567.0, True), ("1.23457e+06", 1234577.0, False)]
+)
+def test_many_wrong_values_are_rounded_in_the_table(tmp_path, printed, exact, alike):
+    text = (FIXTURES / "2.19.6-wrong.txt").read_text(encoding="utf-8")
+    table = tmp_path / "out.txt"
+    table.write_text(text.replace("0.09    0.13       1", f"0.09    0.13 {printed}"), encoding="utf-8")
+    told = json.loads((FIXTURES / "2.19.6-wrong.json").read_text(encoding="utf-8"))
+    told["results"][2]["in_place"]["nwrong"] = exact
+    changed = tmp_path / "out.json"
+    changed.write_text(json.dumps(told), encoding="utf-8")
+    (document,) = parse_file(str(table))
+    assert document["summary"]["wrong"] == 1234575
+    found = [problem["id"] for problem in with_json(document, str(changed))["problems"]]
+    assert ("json-differs" in found) is not alike
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         (None, "No such file"),
