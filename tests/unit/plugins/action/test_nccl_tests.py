@@ -8,6 +8,7 @@ import base64
 import os
 import pathlib
 
+import jinja2
 import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
@@ -108,6 +109,22 @@ def test_a_build_that_never_ends_is_a_problem(build, seconds):
     assert result["failed"] and [problem["id"] for problem in result["problems"]] == ["build-failed"]
     assert result["problems"][0]["host"] == "g1" and "not finished after 1360 s" in result["problems"][0]["evidence"]
     assert calls[-1][0] <= 1400
+
+
+@pytest.mark.parametrize("archive", [["a.tar.gz"], "a\0.tar.gz"])
+def test_an_archive_that_is_no_path_does_not_reach_the_node(build, archive):
+    result, calls = build(iter([]), archive=archive)
+    assert result["failed"] and "archive: " in result["msg"] and "is not allowed; allowed: a text" in result["msg"]
+    assert not calls
+
+
+def test_no_number_of_jobs_is_left_out_but_a_blank(build):
+    for given, expected in (({}, None), ({"jobs": " "}, None), ({"jobs": 0}, 0), ({"jobs": "0"}, 0)):
+        _result, calls = build(iter([{"changed": False}]), **given)
+        assert calls[0][1].get("jobs") == expected
+    bring = yaml.safe_load((pathlib.Path(__file__).parents[4] / "roles/nccl_tests/tasks/bring.yml").read_text())
+    (task,) = (task["gpufabric.nccl.nccl_tests_build"] for task in bring if "gpufabric.nccl.nccl_tests_build" in task)
+    assert jinja2.Template(task["jobs"]).render(nccl_tests_jobs=0, omit="omitted") == "0"
 
 
 def test_an_address_with_a_password_does_not_reach_the_node(build):

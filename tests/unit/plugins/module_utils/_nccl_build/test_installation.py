@@ -138,6 +138,14 @@ def test_a_directory_that_everybody_may_write_is_refused(installation):
         installation.check()
 
 
+def test_a_mark_that_is_a_link_is_none(installation, tmp_path):
+    """Before it is known whose the directory is, nothing is opened that a link in it leads to."""
+    os.makedirs(installation.path)
+    (tmp_path / "mark").write_text(mark("all_reduce_perf").as_text())
+    os.symlink(tmp_path / "mark", installation.mark)
+    assert not installation.is_marked() and installation.remaining() == []
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "other"}', '{"schema": "gpufabric.nccl/nccl-tests/v1"}'])
 def test_what_is_no_mark(text):
     assert parse_mark(text) is None
