@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
@@ -22,6 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.buildin
     builder_of,
     follow,
     identity_of,
+    start,
     stop,
     telling_lines,
 )
@@ -131,6 +133,14 @@ def test_what_others_put_there_stays(installation):
     assert os.listdir(installation.path) == ["notes"]
 
 
+def test_of_a_link_the_link_is_removed(installation, tmp_path):
+    installation.create()
+    (tmp_path / "programs").mkdir()
+    os.symlink(tmp_path / "programs", installation.build)
+    installation.remove()
+    assert os.listdir(tmp_path / "opt") == [] and (tmp_path / "programs").is_dir()
+
+
 def test_a_directory_that_everybody_may_write_is_refused(installation):
     installation.create()
     os.chmod(installation.path, 0o777)
@@ -185,6 +195,19 @@ def test_only_who_may_build_may_hold_the_lock(installation):
         installation.claim().close()
         assert os.stat(installation.lock).st_mode & 0o007 == 0
         os.unlink(installation.lock)
+
+
+def test_only_the_same_build_is_followed(installation):
+    def order(source):
+        return types.SimpleNamespace(recipe=lambda: {"source": source})
+
+    installation.create()
+    installation.expect({"source": "a"})
+    with installation.claim():
+        start(installation, order("a"))
+        with pytest.raises(NodeError, match="a build with other settings goes on"):
+            start(installation, order("b"))
+    assert installation.read_recipe() == {"source": "a"} and not os.path.exists(installation.log)
 
 
 def test_a_build_that_died_is_told(installation):
@@ -358,3 +381,13 @@ def test_what_another_user_has_marked_is_not_removed(installation, monkeypatch):
     monkeypatch.setattr(f"{place}.foreign_on_way", lambda *_arguments: [(installation.path, "belongs to uid 5, who")])
     with pytest.raises(NodeError, match="belongs to uid 5"):
         installation.remaining()
+
+
+def test_another_users_process_is_not_ended(installation, monkeypatch):
+    installation.create()
+    with open(installation.lock, "w", encoding="utf-8") as lock:
+        lock.write(identity_of(os.getpid()))
+    assert builder_of(installation) == os.getpid()
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert builder_of(installation) is None
