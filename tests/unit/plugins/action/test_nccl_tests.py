@@ -27,6 +27,13 @@ LOOK = {
 }
 
 
+def large(directory):
+    """A file of more bytes than an archive may have, none of which is on the disk."""
+    with open(directory / "large", "wb") as file:
+        file.truncate((16 << 20) + 1)
+    return str(directory / "large")
+
+
 def test_an_archive_on_the_controller(tmp_path):
     path = tmp_path / "a.tar.gz"
     path.write_bytes(b"\0\xff")
@@ -34,6 +41,8 @@ def test_an_archive_on_the_controller(tmp_path):
     for wrong in ("/nosuch.tar.gz", str(tmp_path)):
         with pytest.raises(OptionError, match="archive: .* is not allowed; allowed: an archive on the controller"):
             read_archive(wrong)
+    with pytest.raises(OptionError, match="an archive of nccl-tests of at most 16 MiB"):
+        read_archive(large(tmp_path))
     # Reading of these would not end.
     os.mkfifo(tmp_path / "pipe")
     for endless in (str(tmp_path / "pipe"), "/dev/zero"):
@@ -93,7 +102,8 @@ def running(*done):
 
 
 def test_a_build_is_followed_to_its_end(build):
-    result, calls = build(iter([running(), running("all_reduce_perf"), {"changed": True, "digest": "0"}]))
+    end = {"changed": True, "digest": "0", "invocation": {"module_args": {"content": "the archive"}}}
+    result, calls = build(iter([running(), running("all_reduce_perf"), end]))
     assert result == {"changed": True, "digest": "0"}
     assert [arguments.get("follow") for _now, arguments in calls] == [None, [], ["all_reduce_perf"]]
     # A node that answers at once is not asked without a pause.

@@ -72,6 +72,14 @@ def test_nothing_else_of_sshd_instance_becomes_a_peer(path, value):
     check_refusal(error, "w2", f"sshd_instance{name_of(path)}")
 
 
+@pytest.mark.parametrize("value", ["x", 1, ["x"], True])
+@pytest.mark.parametrize("name", [name for name, value in NODE.items() if isinstance(value, dict)])
+def test_what_is_to_be_a_dictionary_is_none_else(name, value):
+    with pytest.raises(NodeError) as error:
+        check_nodes({"w1": NODE, "w2": changed(NODE, (name,), value)}, SETTINGS)
+    check_refusal(error, "w2", f"node.{name}")
+
+
 @pytest.mark.parametrize("value", ["10.0.0.1/33", "10.0.0.1/999", "fd00::1/129", "10.0.0.1/\u0662", "10.0.0.1/"])
 def test_an_address_has_a_prefix_that_there_is(value):
     with pytest.raises(NodeError) as error:

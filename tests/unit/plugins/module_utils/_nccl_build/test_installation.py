@@ -304,6 +304,16 @@ def test_a_library_that_is_missing_leaves_what_there_was(installation, monkeypat
     assert installation.read() == before and not os.path.exists(installation.work)
 
 
+def test_the_lock_of_a_directory_that_was_removed_meanwhile_is_none(installation, monkeypatch):
+    installation.create()
+    gone = installation.claim()
+    os.unlink(installation.lock)
+    locks, claim = iter([gone]), installation.claim
+    monkeypatch.setattr(installation, "claim", lambda seconds: next(locks, None) or claim(seconds))
+    with receiver._claimed(installation) as lock:
+        assert lock is not gone and os.path.samestat(os.fstat(lock.fileno()), os.stat(installation.lock))
+
+
 def test_a_build_is_not_overtaken(installation):
     installation.create()
     with installation.claim() as lock:

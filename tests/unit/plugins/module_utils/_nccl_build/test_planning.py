@@ -150,6 +150,7 @@ def test_each_target_is_told_of(tmp_path):
         ("exit 1", "programs-not-brought", "exit status 1"),
         (f"echo '{ANSWER}[1]'", "programs-not-brought", "returned answer"),
         (f"echo '{ANSWER}nonsense'", "programs-not-brought", "cannot be read"),
+        (f"echo '{ANSWER}null'", "programs-not-brought", "no Python 3.8 or later starts there"),
         ("yes", "programs-not-brought", "printed more than 1 MiB"),
     ],
 )

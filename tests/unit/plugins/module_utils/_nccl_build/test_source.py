@@ -167,6 +167,15 @@ def test_archives_that_are_refused(tmp_path, members, message):
     assert [path.name for path in tmp_path.iterdir()] == ["inner"]
 
 
+@pytest.mark.parametrize(("limit", "value"), [("_MOST_FILES", 1), ("_MOST_UNPACKED", 7)])
+def test_an_archive_that_is_too_large_is_refused(tmp_path, monkeypatch, limit, value):
+    data = archive("a/src/Makefile", "a/src/all_reduce.cu")
+    unpack(data, str(tmp_path / "whole"))
+    monkeypatch.setattr(source_module, limit, value)
+    with pytest.raises(NodeError, match="it is not nccl-tests"):
+        unpack(data, str(tmp_path / "part"))
+
+
 def test_what_is_no_archive(tmp_path):
     for data in (b"", b"text", archive("a/src/Makefile")[:40]):
         with pytest.raises(NodeError, match="cannot be unpacked"):
