@@ -316,4 +316,5 @@ def _git(arguments: t.Sequence[str]) -> t.Any:
         "GIT_ALLOW_PROTOCOL": _GIT_PROTOCOLS,
         "LC_ALL": "C",
     }
-    return run([program, *arguments], timeout=_GIT_TIMEOUT, environment=environment)
+    # Git's programs for http and ssh wait for a server that says nothing, also without git.
+    return run([program, *arguments], timeout=_GIT_TIMEOUT, environment=environment, own_session=True)
