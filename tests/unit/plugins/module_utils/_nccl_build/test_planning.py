@@ -164,6 +164,7 @@ def test_targets_that_fail(tmp_path, script, identity, words):
     ("answer", "message"),
     [
         ({"node": look()["node"]}, "a returned missing: None"),
+        (look(architectures=["\u0669.0"]), "a returned node.architectures"),
         (look(architectures=["9.0", "gfx942"]), "a returned node.architectures: .*gfx942"),
         (look(vendor="amd", architectures=["9.0"]), "a returned node.architectures"),
     ],

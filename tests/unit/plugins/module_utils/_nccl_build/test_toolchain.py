@@ -220,7 +220,7 @@ def test_architectures():
     assert check_architectures("nvidia", ["10.0", "9.0", "9.0"]) == ["9.0", "10.0"]
     assert check_architectures("amd", ["gfx942"]) == ["gfx942"]
     assert gencode(["12.0"]) == "-gencode=arch=compute_120,code=sm_120 -gencode=arch=compute_120,code=compute_120"
-    for vendor, wrong in (("nvidia", "sm_90"), ("nvidia", "9.0 $(id)"), ("amd", "9.0")):
+    for vendor, wrong in (("nvidia", "sm_90"), ("nvidia", "9.0 $(id)"), ("nvidia", "\u0669.0"), ("amd", "9.0")):
         with pytest.raises(OptionError, match="architectures: .* is not allowed"):
             check_architectures(vendor, [wrong])
 
