@@ -54,6 +54,11 @@ def test_builds_that_are_refused(refuse, options, message):
             {"hosts": [{"name": "a", "address": "-oProxyCommand=id"}]},
             "hosts[0].address: '-oProxyCommand=id' is not allowed; allowed: a numeric IPv4 or IPv6 address without a zone",
         ),
+        (
+            {"directory": "{public}/nccl-tests"},
+            "{public}, on the way to {public}/nccl-tests, may be written by everybody, who can put other programs there; set"
+            " nccl_tests_dir to a path below directories of root and of this user that nobody else may write",
+        ),
         ({}, "there are no programs in {tmp}/nccl-tests/build, or not those that were built"),
     ],
 )
