@@ -227,15 +227,15 @@ molecule-kubernetes: install ## molecule scenario kubernetes, on the same cluste
 .PHONY: bench
 bench: NODES := 16
 bench: install ## time of a run against the same work without Ansible, and against the usual recipe
-	scripts/as-root scripts/bench
+	scripts/as-root scripts/alone bench scripts/bench
 
 .PHONY: bench-launch
 bench-launch: install ## what starting programs costs, Open MPI 4.1 and 5.0 (parts and settings: see scripts/bench-launch)
-	scripts/as-root scripts/bench-launch
+	scripts/as-root scripts/alone bench scripts/bench-launch
 
 .PHONY: bench-preflight
 bench-preflight: install ## what looks before a launch cost, over NODES=16 local nodes (see scripts/bench-preflight)
-	scripts/as-root scripts/bench-preflight
+	scripts/as-root scripts/alone bench scripts/bench-preflight
 
 .PHONY: bench-parser
 bench-parser: install $(TREE) ## speed and memory of the parser of nccl_result, against two other ways

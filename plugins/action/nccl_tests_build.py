@@ -36,7 +36,7 @@ _RUNNING = {"done": [text(r"[a-z0-9_]{1,80}", "the name of a program")], "line":
 class ActionModule(NodeAction):
     """Takes the archive along, and follows the build."""
 
-    TEXTS: t.ClassVar[dict[str, Spec]] = {"programs": {"type": "list", "elements": "str"}}
+    TEXTS: t.ClassVar[dict[str, Spec]] = {"programs": {"type": "list", "elements": "str"}, "jobs": {"type": "int"}}
 
     def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """Run the action."""
@@ -46,8 +46,9 @@ class ActionModule(NodeAction):
         try:
             for option in ("url", "git_url"):
                 check_address(option, str(arguments.get(option) or ""))
-            if arguments.get("archive") and arguments.get("state", "present") == "present":
-                arguments["content"] = read_archive(arguments["archive"])
+            archive = read_value("archive", {"type": "path"}, arguments.get("archive"))
+            if archive is not None and arguments.get("state", "present") == "present":
+                arguments["content"] = read_archive(archive)
             answer = self._follow(self._execute_module(module_args=arguments, task_vars=task_vars), task_vars)
         except GpufabricError as error:
             return {**result, "failed": True, **failure(error)}

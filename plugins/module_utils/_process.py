@@ -353,6 +353,7 @@ def run(
     """Run a short program to its end, output as text.
 
     ``text``: what it reads, of less than 64 KiB; ``data``: the same in bytes, of any length. ``most``: how many bytes it may print.
+    ``own_session``: it gets one; if it is ended, so is what it has started there.
     Raises NodeError where it hangs, prints more or cannot be started.
     """
     try:
@@ -385,7 +386,9 @@ def run(
         except OverflowError:
             raise NodeError(f"{argv[0]} was ended because it printed more than {most >> 20} MiB") from None
         finally:
-            if process.poll() is None:
+            if process.poll() is None and own_session:
+                os.killpg(process.pid, signal.SIGKILL)
+            elif process.poll() is None:
                 process.kill()
     stdout, stderr = (data.decode("utf-8", errors="replace") for data in output)
     return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)

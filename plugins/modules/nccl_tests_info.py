@@ -104,16 +104,17 @@ def run(params: dict, check_mode: bool) -> dict:
     installation = Installation(params["directory"])
     places = Places(params["cuda_home"], params["rocm_home"], params["nccl_home"], params["mpi_prefix"])
     vendor, architectures = read_architectures()
-    missing, reason = [], ""
+    missing, reason, mark = [], "", None
     try:
         find_toolchain(choose_vendor(vendor, places), places)
     except ProblemError as error:
         missing = [problem.as_dict() for problem in error.problems]
     try:
         installation.check()
+        # Of what others may have put there, nothing is read.
+        mark = installation.read()
     except NodeError as error:
         reason = str(error)
-    mark = installation.read()
     found = find_benchmarks(None)
     elsewhere = found if found is not None and found["directory"] != installation.build else None
     node = {

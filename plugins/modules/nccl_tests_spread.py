@@ -123,6 +123,7 @@ def run(params: dict, check_mode: bool) -> dict:
     targets = [parse_target(index, host) for index, host in enumerate(params["hosts"])]
     if check_mode:
         return {"changed": bool(targets), "hosts": [target.name for target in targets], "bytes": 0}
+    installation.check_way()
     mark = installation.read()
     if mark is None:
         raise NodeError(f"there are no programs in {installation.build}, or not those that were built")

@@ -61,6 +61,9 @@ CONTROLLER_ACTIONS = {
 #: Files whose tests take longest: begun last, they would be waited for alone.
 LONGEST = ("test_faults_launch.py", "test_isolate.py", "test_playbooks.py", "test_preflight.py", "test_sweep.py")
 
+#: The exit status of a script of the repository if an index, a mirror or this machine does not have what it is to install.
+NOT_TO_BE_HAD = 75
+
 #: Whether nodes are left for the next run of tests that is to keep them too.
 KEEP = bool(os.environ.get("KEEP"))
 
@@ -449,14 +452,20 @@ def slow(*values: t.Any) -> t.Any:
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
+def installed(script: str, *arguments: str) -> str:
+    """What a script of the repository installs, by the path that it prints; skips the test if what it installs is not to be had."""
+    argv = [str(ROOT / "scripts" / script), *arguments]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=840, check=False)
+    if done.returncode == NOT_TO_BE_HAD:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        pytest.skip(f"{script} {' '.join(arguments)}: {reason}")
+    assert done.returncode == 0, f"{shlex.join(argv)}: {done.returncode}\n{done.stderr}"
+    return done.stdout.strip()
+
+
 def installed_openmpi(version: str) -> dict[str, str]:
     """The variables that make a run one with a version of Open MPI, and with the mpi4py that is for it."""
-    argv = [ROOT / "scripts" / "openmpi", version]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
-    if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        pytest.skip(f"Open MPI {version} cannot be installed: {reason}")
-    prefix = done.stdout.strip()
+    prefix = installed("openmpi", version)
     return {"gpufabric_mpi_prefix": prefix, "ansible_python_interpreter": f"{prefix}/bin/python"}
 
 
@@ -475,18 +484,9 @@ def openmpi5() -> dict[str, str]:
 @pytest.fixture(scope="session")
 def nccl_tests() -> pathlib.Path:
     """The directory of the real nccl-tests, and of what they run on without a GPU: see tests/stand_in."""
-    done = subprocess.run([ROOT / "scripts" / "nccl-tests"], capture_output=True, text=True, timeout=840, check=False)
-    if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        pytest.skip(f"nccl-tests cannot be built: {reason}")
-    return pathlib.Path(done.stdout.strip())
+    return pathlib.Path(installed("nccl-tests"))
 
 
 def ansible_core(release: str) -> dict[str, str]:
     """The environment variables that make plays those of a release of ansible-core: see scripts/ansible-core."""
-    argv = [ROOT / "scripts" / "ansible-core", release]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
-    if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        pytest.skip(f"ansible-core {release} cannot be installed: {reason}")
-    return {"PATH": f"{done.stdout.strip()}/bin:{os.environ['PATH']}"}
+    return {"PATH": f"{installed('ansible-core', release)}/bin:{os.environ['PATH']}"}

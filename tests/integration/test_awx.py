@@ -301,7 +301,9 @@ def test_the_last_job_uploads_the_results_and_fails_if_the_benchmark_has(tmp_pat
         job = jobs.run("report.yml", gpufabric_verdict="pass", gpufabric_numbers=[{"peak_busbw": 9}], results_url=url)
         Store.refused = "/nccl/8/report.html"
         refused = jobs.run("report.yml", gpufabric_verdict="pass", results_url=url)
+        lost = jobs.run("report.yml", gpufabric_verdict="pass", results_url=url, results_dir="/nosuch")
         server.shutdown()
+    assert lost.status == "failed" and "No files in /nosuch/8: " in said(lost), said(lost)
     assert refused.status == "failed" and f"Not uploaded to {url}: " in said(refused), said(refused)
     assert job.status == "successful" and "s3cr3t" not in said(job), said(job)
     assert not any("s3cr3t" in json.dumps(event) for events in (job.events, refused.events) for event in events)

@@ -219,6 +219,7 @@ def test_a_build_that_goes_on_is_ended_by_the_teardown(builders):
         play = pool.submit(builders.play, **variables)
         is_compiling = f"pgrep -f [B]UILDDIR={ELSEWHERE}/work/objects"
         wait(lambda: builders.nodes.shell("g2", is_compiling, check=False).returncode == 0 or play.done(), 300)
+        assert not play.done(), play.result().output
         removed = builders.play(nccl_tests_state="absent", **variables)
         played = play.result()
     assert removed.returncode == 0 and removed.result("g2")["removed"] == [ELSEWHERE], removed.output

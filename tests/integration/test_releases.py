@@ -14,22 +14,12 @@ import typing as t
 
 import pytest
 from background import wait
-from conftest import ROOT, Nodes
+from conftest import Nodes, installed
 
 pytestmark = pytest.mark.slow
 
 PYTHONS = "/usr/bin/python3* /usr/local/bin/python3*"
 INTERPRETER = "import sys; print(*sys.version_info[:2], sep='.')"
-
-
-def installed(script: str, *arguments: str) -> str:
-    """What a script of the repository installs, by the path that it prints; skips the test if it cannot."""
-    argv = [str(ROOT / "scripts" / script), *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=800, check=False)
-    if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        pytest.skip(f"{script} {' '.join(arguments)}: {reason}")
-    return done.stdout.strip()
 
 
 def greets(address: str) -> bool:

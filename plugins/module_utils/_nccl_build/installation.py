@@ -21,7 +21,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
-    read_text,
+    read_foreign,
     remove,
     remove_empty_directories,
     write_text,
@@ -31,6 +31,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import for
 SCHEMA = "gpufabric.nccl/nccl-tests/v1"
 MARK = ".gpufabric-nccl-tests"
 
+#: Bytes of a mark.
+_LONGEST_MARK = 1 << 20
 #: Two parts or more: nobody wants /opt or /usr replaced.
 _DIRECTORY = re.compile(r"/[A-Za-z0-9._+-]+(?:/[A-Za-z0-9._+-]+)+\Z")
 _PROGRAM = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
@@ -152,7 +154,7 @@ class Installation:
 
     def is_marked(self) -> bool:
         """Whether the directory is one of this collection."""
-        return parse_mark(read_text(self.mark) or "") is not None
+        return self._read_mark() is not None
 
     def create(self) -> None:
         """Make the directory, with a mark that says that nothing is built yet. Raises NodeError."""
@@ -173,7 +175,7 @@ class Installation:
 
     def read(self) -> Mark | None:
         """What is installed; None if nothing is, or not as its mark says."""
-        mark = parse_mark(read_text(self.mark) or "")
+        mark = self._read_mark()
         if mark is None or not mark.programs:
             return None
         for name, checksum in mark.programs.items():
@@ -184,8 +186,12 @@ class Installation:
 
     def read_recipe(self) -> t.Mapping[str, t.Any]:
         """The recipe of what is installed, or of the build that goes on; empty if there is none."""
-        mark = parse_mark(read_text(self.mark) or "")
+        mark = self._read_mark()
         return mark.recipe if mark else {}
+
+    def _read_mark(self) -> Mark | None:
+        # Before anybody has looked whose the directory is.
+        return parse_mark(read_foreign(self.mark, _LONGEST_MARK))
 
     def expect(self, recipe: t.Mapping[str, t.Any]) -> None:
         """Say that nothing is installed, and what is being built. Raises NodeError."""
@@ -193,7 +199,7 @@ class Installation:
 
     def keeps_directory(self) -> bool:
         """Whether the directory is not this collection's to remove."""
-        mark = parse_mark(read_text(self.mark) or "")
+        mark = self._read_mark()
         return mark is not None and mark.keep_directory
 
     def _write(self, mark: Mark) -> None:
@@ -202,7 +208,7 @@ class Installation:
     def install(self, directory: str, mark: Mark) -> None:
         """Put programs that lie in a directory beside ``build`` in its place, and say so in the mark. Raises NodeError."""
         old = os.path.join(self.path, "work", "old")
-        before = parse_mark(read_text(self.mark) or "")
+        before = self._read_mark()
         try:
             os.makedirs(self.work, exist_ok=True)
             # Between these two nothing is installed, and the mark is that of no program.

@@ -32,7 +32,7 @@ _DIGEST = text(r"[0-9a-f]{16}", "16 hexadecimal digits")
 #: What nccl_tests_info says of a node, as far as it is used.
 _LOOK = {
     "vendor": Maybe(text("|".join(VENDORS), " or ".join(VENDORS))),
-    "architectures": [text(r"\d{1,2}\.\d|gfx[0-9a-z:+-]{3,40}", "an architecture")],
+    "architectures": [text(r"[0-9]{1,2}\.[0-9]|gfx[0-9a-z:+-]{3,40}", "an architecture")],
     "digest": Maybe(_DIGEST),
     "reason": TEXT,
     "elsewhere": Maybe({"directory": PATH, "programs": [PLAIN]}),

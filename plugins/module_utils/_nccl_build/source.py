@@ -115,7 +115,7 @@ def parse_source(
     if url is None:
         url, wanted = DEFAULT_URL, wanted or DEFAULT_CHECKSUM
     check_address("url", url)
-    if not _URL.match(url):
+    if not _URL.match(url) or not _host_in(url):
         raise OptionError("url", without_secret(url), "an address of https or http")
     if wanted is None:
         raise OptionError("checksum", checksum, "the SHA-256 of what is at url, since a build runs it")
@@ -148,6 +148,14 @@ def without_secret(address: str) -> str:
     return f"{scheme or ''}{'***@' if _secret else ''}{place}{'?***' if query else ''}"
 
 
+def _host_in(url: str) -> str | None:
+    """The host of an address; None where there is none that can be read."""
+    try:
+        return urllib.parse.urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
 def check_data(data: bytes, checksum: str | None, name: str) -> str:
     """The SHA-256 of an archive. Raises ProblemError if it is not the one that is wanted."""
     found = hashlib.sha256(data).hexdigest()
@@ -158,7 +166,7 @@ def check_data(data: bytes, checksum: str | None, name: str) -> str:
 
 def download(url: str, checksum: str) -> bytes:
     """What is at an address, whose checksum is right. Raises NodeError. Proxies are those of the environment, passwords those of ~/.netrc."""
-    host, shown = urllib.parse.urlsplit(url).hostname, without_secret(url)
+    host, shown = _host_in(url), without_secret(url)
     fetched: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
     # In a thread of its own: a server that sends a byte now and then never runs into the limit of a socket.
     threading.Thread(target=lambda: fetched.put(_fetch(url)), daemon=True).start()
@@ -182,9 +190,13 @@ def _fetch(url: str) -> bytes | Exception:
     data = bytearray()
     try:
         with _opened(url) as answer:
-            while len(data) <= _MOST_ARCHIVE and time.monotonic() < deadline:
+            while len(data) <= _MOST_ARCHIVE:
+                if time.monotonic() > deadline:
+                    return NodeError(f"not finished after {_DOWNLOAD_TIMEOUT:g} s")
                 # One that reads as many bytes as it is asked for would wait for them beyond the deadline.
                 block = answer.read1(_BLOCK)
+                if not block and answer.length:
+                    return NodeError(f"it ended {answer.length} bytes before its end")
                 if not block:
                     break
                 data += block
@@ -304,4 +316,5 @@ def _git(arguments: t.Sequence[str]) -> t.Any:
         "GIT_ALLOW_PROTOCOL": _GIT_PROTOCOLS,
         "LC_ALL": "C",
     }
-    return run([program, *arguments], timeout=_GIT_TIMEOUT, environment=environment)
+    # Git's programs for http and ssh wait for a server that says nothing, also without git.
+    return run([program, *arguments], timeout=_GIT_TIMEOUT, environment=environment, own_session=True)

@@ -34,7 +34,7 @@ _MPI_INCLUDES = ("{prefix}/include", "{prefix}/include/openmpi*", "{prefix}/lib/
 _MPI_LIBRARIES = ("{prefix}/lib", "{prefix}/lib64", "{prefix}/lib/*/openmpi/lib")
 _SYSTEM_INCLUDES = ("/usr/include/openmpi-*",)
 
-_CAPABILITY = re.compile(r"\d{1,2}\.\d\Z")
+_CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]\Z")
 _GFX = re.compile(r"gfx[0-9a-f]{3,5}(?::[a-z]+[+-])*\Z")
 #: Blanks, quotes, dollars and colons mean something to make or to the shell that it starts.
 _PATH = re.compile(r"/[A-Za-z0-9._/+-]*\Z")

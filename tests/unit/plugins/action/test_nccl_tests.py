@@ -8,6 +8,7 @@ import base64
 import os
 import pathlib
 
+import jinja2
 import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
@@ -26,6 +27,13 @@ LOOK = {
 }
 
 
+def large(directory):
+    """A file of more bytes than an archive may have, none of which is on the disk."""
+    with open(directory / "large", "wb") as file:
+        file.truncate((16 << 20) + 1)
+    return str(directory / "large")
+
+
 def test_an_archive_on_the_controller(tmp_path):
     path = tmp_path / "a.tar.gz"
     path.write_bytes(b"\0\xff")
@@ -33,6 +41,8 @@ def test_an_archive_on_the_controller(tmp_path):
     for wrong in ("/nosuch.tar.gz", str(tmp_path)):
         with pytest.raises(OptionError, match="archive: .* is not allowed; allowed: an archive on the controller"):
             read_archive(wrong)
+    with pytest.raises(OptionError, match="an archive of nccl-tests of at most 16 MiB"):
+        read_archive(large(tmp_path))
     # Reading of these would not end.
     os.mkfifo(tmp_path / "pipe")
     for endless in (str(tmp_path / "pipe"), "/dev/zero"):
@@ -92,7 +102,8 @@ def running(*done):
 
 
 def test_a_build_is_followed_to_its_end(build):
-    result, calls = build(iter([running(), running("all_reduce_perf"), {"changed": True, "digest": "0"}]))
+    end = {"changed": True, "digest": "0", "invocation": {"module_args": {"content": "the archive"}}}
+    result, calls = build(iter([running(), running("all_reduce_perf"), end]))
     assert result == {"changed": True, "digest": "0"}
     assert [arguments.get("follow") for _now, arguments in calls] == [None, [], ["all_reduce_perf"]]
     # A node that answers at once is not asked without a pause.
@@ -108,6 +119,22 @@ def test_a_build_that_never_ends_is_a_problem(build, seconds):
     assert result["failed"] and [problem["id"] for problem in result["problems"]] == ["build-failed"]
     assert result["problems"][0]["host"] == "g1" and "not finished after 1360 s" in result["problems"][0]["evidence"]
     assert calls[-1][0] <= 1400
+
+
+@pytest.mark.parametrize("archive", [["a.tar.gz"], "a\0.tar.gz"])
+def test_an_archive_that_is_no_path_does_not_reach_the_node(build, archive):
+    result, calls = build(iter([]), archive=archive)
+    assert result["failed"] and "archive: " in result["msg"] and "is not allowed; allowed: a text" in result["msg"]
+    assert not calls
+
+
+def test_no_number_of_jobs_is_left_out_but_a_blank(build):
+    for given, expected in (({}, None), ({"jobs": " "}, None), ({"jobs": 0}, 0), ({"jobs": "0"}, 0)):
+        _result, calls = build(iter([{"changed": False}]), **given)
+        assert calls[0][1].get("jobs") == expected
+    bring = yaml.safe_load((pathlib.Path(__file__).parents[4] / "roles/nccl_tests/tasks/bring.yml").read_text())
+    (task,) = (task["gpufabric.nccl.nccl_tests_build"] for task in bring if "gpufabric.nccl.nccl_tests_build" in task)
+    assert jinja2.Template(task["jobs"]).render(nccl_tests_jobs=0, omit="omitted") == "0"
 
 
 def test_an_address_with_a_password_does_not_reach_the_node(build):

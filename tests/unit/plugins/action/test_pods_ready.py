@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufabric.nccl.plugins.action.pods_ready import ActionModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import Unanswered
@@ -57,6 +58,13 @@ def pod(restarts=0, ready="True"):
 def test_pods_that_were_ready_for_a_moment_are_waited_for():
     looks = Looks([pod(), pod(ready="False"), pod(1), pod(2)])
     assert looks.act(None)["pods"][0]["restarts"] == 2
+
+
+def test_a_container_that_there_is_not_is_named():
+    looks = Looks([pod()])
+    looks._given["container"] = "main"
+    with pytest.raises(AnsibleActionFail, match="container: 'main' is not allowed; allowed in pod p-0: worker"):
+        looks.act(None)
 
 
 def test_pods_that_stay_ready_and_start_no_program_end_it():

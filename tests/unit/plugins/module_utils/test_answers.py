@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import NUMBER, PLAIN, Each, check_answer
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_nodes, plan_benchmark
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import adopted_peers
@@ -70,6 +71,32 @@ def test_nothing_else_of_sshd_instance_becomes_a_peer(path, value):
     with pytest.raises(NodeError) as error:
         named_peers([SSHD, changed(SSHD, path, value)], ["w1", "w2"])
     check_refusal(error, "w2", f"sshd_instance{name_of(path)}")
+
+
+@pytest.mark.parametrize("value", ["x", 1, ["x"], True])
+@pytest.mark.parametrize("name", [name for name, value in NODE.items() if isinstance(value, dict)])
+def test_what_is_to_be_a_dictionary_is_none_else(name, value):
+    with pytest.raises(NodeError) as error:
+        check_nodes({"w1": NODE, "w2": changed(NODE, (name,), value)}, SETTINGS)
+    check_refusal(error, "w2", f"node.{name}")
+
+
+def test_no_list_or_dictionary_is_longer_than_what_machines_have():
+    kinds = {"list": [NUMBER], "dictionary": Each(PLAIN, NUMBER)}
+    for name, made in (
+        ("list", lambda size: [1] * size),
+        ("dictionary", lambda size: {f"{n}": 1 for n in range(size)}),
+    ):
+        assert check_answer("w1", "x", made(4096), kinds[name]) == made(4096)
+        with pytest.raises(NodeError, match=f"w1 returned x: .*allowed: a {name} of at most 4096 items"):
+            check_answer("w1", "x", made(4097), kinds[name])
+
+
+@pytest.mark.parametrize("key", [TEMPLATE, "\x1b[2J", "a\nb"])
+def test_no_text_comes_as_a_key(key):
+    with pytest.raises(NodeError) as error:
+        check_answer("w1", "x", {"a": 1, key: 1}, Each(PLAIN, NUMBER))
+    check_refusal(error, "w1", "a key of x")
 
 
 @pytest.mark.parametrize("value", ["10.0.0.1/33", "10.0.0.1/999", "fd00::1/129", "10.0.0.1/\u0662", "10.0.0.1/"])

@@ -9,12 +9,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils import _process
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
+    DidNotEnd,
     Process,
     ancestors,
     descendants,
@@ -193,6 +195,17 @@ def test_run_gives_both_outputs_and_takes_text():
 def test_run_ends_what_prints_without_end(stream):
     with pytest.raises(NodeError, match="was ended because it printed more than 1 MiB"):
         run([sys.executable, "-c", f"import sys\nwhile True: sys.{stream}.write('y' * 9999)"], timeout=60, most=1 << 20)
+
+
+def test_run_ends_what_the_program_has_started(tmp_path):
+    script = f"sleep 600 & echo $! >{tmp_path}/pid; wait"
+    with pytest.raises(DidNotEnd):
+        run(["sh", "-c", script], timeout=1.0, own_session=True)
+    pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 10
+    while pid in read_processes():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_find_program_knows_roots_directories(monkeypatch):

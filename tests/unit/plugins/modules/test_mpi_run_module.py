@@ -78,6 +78,10 @@ def test_questions_to_all_hosts_take_a_quick_key_exchange_and_mpirun_that_of_its
             {"points": [{**POINT, "env": {"A B": 1}}]},
             "points[0].env: {'A B': (not shown)} is not allowed; allowed: names of environment variables, and values of one line",
         ),
+        (
+            {"points": [{**POINT, "env": {"A": "b\nc"}}]},
+            "points[0].env: {'A': (not shown)} is not allowed; allowed: names of environment variables, and values of one line",
+        ),
         ({"timeout": -1}, "timeout: -1.0 is not allowed; allowed: more than 0 seconds"),
         (
             {"hostfile": "/etc"},

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import pathlib
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import Installation, Mark
 from ansible_collections.gpufabric.nccl.plugins.modules import nccl_tests_build, nccl_tests_info, nccl_tests_spread
 
 DIRECTORY = "is not allowed; allowed: an absolute path of two parts or more, such as /opt/nccl-tests, of letters, digits and ._+-"
@@ -51,6 +54,11 @@ def test_builds_that_are_refused(refuse, options, message):
             {"hosts": [{"name": "a", "address": "-oProxyCommand=id"}]},
             "hosts[0].address: '-oProxyCommand=id' is not allowed; allowed: a numeric IPv4 or IPv6 address without a zone",
         ),
+        (
+            {"directory": "{public}/nccl-tests"},
+            "{public}, on the way to {public}/nccl-tests, may be written by everybody, who can put other programs there; set"
+            " nccl_tests_dir to a path below directories of root and of this user that nobody else may write",
+        ),
         ({}, "there are no programs in {tmp}/nccl-tests/build, or not those that were built"),
     ],
 )
@@ -61,6 +69,20 @@ def test_what_is_not_sent(refuse, options, message):
 
 def test_a_look_is_refused(refuse):
     refuse(nccl_tests_info, {"directory": "/opt"}, f"directory: '/opt' {DIRECTORY}")
+
+
+def test_programs_that_others_may_have_put_there_are_not_read(words):
+    """They might be a pipe, which is never read to its end."""
+    there = Installation(f"{words['public']}/nccl-tests")
+    pathlib.Path(there.build).mkdir(parents=True)
+    program = pathlib.Path(there.build, "all_reduce_perf")
+    program.touch(0o755)
+    mark = Mark({}, {program.name: hashlib.sha256(b"").hexdigest()})
+    pathlib.Path(there.mark).write_text(mark.as_text())
+    assert there.read() == mark
+    places = dict.fromkeys(("cuda_home", "rocm_home", "nccl_home", "mpi_prefix"))
+    node = nccl_tests_info.run({"directory": there.path, **places}, False)["node"]
+    assert f"{words['public']}, on the way to" in node["reason"] and node["digest"] is None
 
 
 @pytest.mark.parametrize("check", [True, False])

@@ -8,7 +8,15 @@ import sys
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.modules import ssh_probe
+
+
+@pytest.mark.parametrize(("option", "value"), [("timeout", 0), ("timeout", 61), ("forks", 0), ("forks", 4097)])
+def test_options_are_checked(monkeypatch, option, value):
+    monkeypatch.setattr(ssh_probe, "HAS_PARAMIKO", True)
+    with pytest.raises(OptionError, match=f"{option}: {value} is not allowed; allowed: "):
+        ssh_probe.run({"endpoints": [], "timeout": 5, "forks": 50, option: value}, check_mode=False)
 
 
 def test_without_paramiko_it_says_what_to_type(monkeypatch):

@@ -10,9 +10,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process, read_processes
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _owner
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import claim_of, live_plays
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import claim_of, live_plays, owner_of_run
 
 PLAY = ("/usr/bin/python3", "/opt/bin/ansible-playbook", "site.yml")
 
@@ -30,6 +32,12 @@ def test_each_play_counts_once_whatever_started_it():
         Process(31, 30, 0, PLAY, 401),
     ]
     assert live_plays({process.pid: process for process in processes}) == {"10-100", "20-300", "30-400", "31-401"}
+
+
+def test_an_owner_is_text_in_one_line():
+    assert owner_of_run(" me@here ") == "me@here" and "@" in owner_of_run(" ")
+    with pytest.raises(OptionError, match="gpufabric_owner: .* is not allowed; allowed: text in one line"):
+        owner_of_run("me\nyou")
 
 
 def test_the_claim_of_a_task_is_that_of_its_play():

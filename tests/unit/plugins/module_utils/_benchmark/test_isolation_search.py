@@ -231,6 +231,13 @@ def test_foreign_results_are_refused():
         observe(new_state(["a", "b"]), [{"nodes": ["a", "b"], "value": 1.0}])
 
 
+@pytest.mark.parametrize("value", [-1.0, True, "9", [9.0]])
+def test_what_is_no_bandwidth_is_refused(value):
+    state = new_state(["a", "b"])
+    with pytest.raises(OptionError, match="value: .* is not allowed; allowed: a bandwidth in GB/s"):
+        observe(state, [{"nodes": group, "value": value} for group in plan_round(state)])
+
+
 def test_pairs_are_all_run_before_any_is_doubted():
     state = run(new_state(names(6), mode="pairs", inside="none"), cluster(between=["g2"]))
     rounds = [[test["screen"] for test in state["tests"] if test["round"] == number] for number in range(1, 6)]

@@ -233,6 +233,12 @@ def test_a_server_that_answers_byte_by_byte_is_not_waited_for(answers, monkeypat
         assert time.monotonic() - begin < 30
 
 
+def test_a_server_that_is_no_ras_is_not_asked():
+    listener, address = serve(b"NO\n", b"a\n", b"b\n", b"{}")
+    with listener:
+        assert look.ask_ras(address, 1.5) == []
+
+
 def test_parents_that_seem_to_be_each_others_end_the_search_for_the_first(monkeypatch, point):
     circle = {pid: _process.Process(pid, parent, os.getuid(), ("x",)) for pid, parent in ((11, 12), (12, 11))}
     monkeypatch.setattr(look, "read_processes", lambda: circle)

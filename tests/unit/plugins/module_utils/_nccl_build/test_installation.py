@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
@@ -22,6 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.buildin
     builder_of,
     follow,
     identity_of,
+    start,
     stop,
     telling_lines,
 )
@@ -131,11 +133,27 @@ def test_what_others_put_there_stays(installation):
     assert os.listdir(installation.path) == ["notes"]
 
 
+def test_of_a_link_the_link_is_removed(installation, tmp_path):
+    installation.create()
+    (tmp_path / "programs").mkdir()
+    os.symlink(tmp_path / "programs", installation.build)
+    installation.remove()
+    assert os.listdir(tmp_path / "opt") == [] and (tmp_path / "programs").is_dir()
+
+
 def test_a_directory_that_everybody_may_write_is_refused(installation):
     installation.create()
     os.chmod(installation.path, 0o777)
     with pytest.raises(NodeError, match="everybody may write it"):
         installation.check()
+
+
+def test_a_mark_that_is_a_link_is_none(installation, tmp_path):
+    """Before it is known whose the directory is, nothing is opened that a link in it leads to."""
+    os.makedirs(installation.path)
+    (tmp_path / "mark").write_text(mark("all_reduce_perf").as_text())
+    os.symlink(tmp_path / "mark", installation.mark)
+    assert not installation.is_marked() and installation.remaining() == []
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "other"}', '{"schema": "gpufabric.nccl/nccl-tests/v1"}'])
@@ -177,6 +195,19 @@ def test_only_who_may_build_may_hold_the_lock(installation):
         installation.claim().close()
         assert os.stat(installation.lock).st_mode & 0o007 == 0
         os.unlink(installation.lock)
+
+
+def test_only_the_same_build_is_followed(installation):
+    def order(source):
+        return types.SimpleNamespace(recipe=lambda: {"source": source})
+
+    installation.create()
+    installation.expect({"source": "a"})
+    with installation.claim():
+        start(installation, order("a"))
+        with pytest.raises(NodeError, match="a build with other settings goes on"):
+            start(installation, order("b"))
+    assert installation.read_recipe() == {"source": "a"} and not os.path.exists(installation.log)
 
 
 def test_a_build_that_died_is_told(installation):
@@ -273,6 +304,16 @@ def test_a_library_that_is_missing_leaves_what_there_was(installation, monkeypat
     assert installation.read() == before and not os.path.exists(installation.work)
 
 
+def test_the_lock_of_a_directory_that_was_removed_meanwhile_is_none(installation, monkeypatch):
+    installation.create()
+    gone = installation.claim()
+    os.unlink(installation.lock)
+    locks, claim = iter([gone]), installation.claim
+    monkeypatch.setattr(installation, "claim", lambda seconds: next(locks, None) or claim(seconds))
+    with receiver._claimed(installation) as lock:
+        assert lock is not gone and os.path.samestat(os.fstat(lock.fileno()), os.stat(installation.lock))
+
+
 def test_a_build_is_not_overtaken(installation):
     installation.create()
     with installation.claim() as lock:
@@ -350,3 +391,13 @@ def test_what_another_user_has_marked_is_not_removed(installation, monkeypatch):
     monkeypatch.setattr(f"{place}.foreign_on_way", lambda *_arguments: [(installation.path, "belongs to uid 5, who")])
     with pytest.raises(NodeError, match="belongs to uid 5"):
         installation.remaining()
+
+
+def test_another_users_process_is_not_ended(installation, monkeypatch):
+    installation.create()
+    with open(installation.lock, "w", encoding="utf-8") as lock:
+        lock.write(identity_of(os.getpid()))
+    assert builder_of(installation) == os.getpid()
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert builder_of(installation) is None

@@ -150,6 +150,7 @@ def test_each_target_is_told_of(tmp_path):
         ("exit 1", "programs-not-brought", "exit status 1"),
         (f"echo '{ANSWER}[1]'", "programs-not-brought", "returned answer"),
         (f"echo '{ANSWER}nonsense'", "programs-not-brought", "cannot be read"),
+        (f"echo '{ANSWER}null'", "programs-not-brought", "no Python 3.8 or later starts there"),
         ("yes", "programs-not-brought", "printed more than 1 MiB"),
     ],
 )
@@ -163,6 +164,7 @@ def test_targets_that_fail(tmp_path, script, identity, words):
     ("answer", "message"),
     [
         ({"node": look()["node"]}, "a returned missing: None"),
+        (look(architectures=["\u0669.0"]), "a returned node.architectures"),
         (look(architectures=["9.0", "gfx942"]), "a returned node.architectures: .*gfx942"),
         (look(vendor="amd", architectures=["9.0"]), "a returned node.architectures"),
     ],

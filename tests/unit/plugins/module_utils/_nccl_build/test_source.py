@@ -77,6 +77,10 @@ def test_an_archive_of_the_controller():
         ((None, "https://x/y.tar.gz", None, None, None), "checksum: None is not allowed; allowed: the SHA-256"),
         ((None, "https://x/y.tar.gz", "abc", None, None), "checksum: 'abc' is not allowed"),
         ((None, "file:///etc/passwd", "0" * 64, None, None), "url: 'file:///etc/passwd' is not allowed"),
+        # What urllib cannot take apart.
+        ((None, "https://[abc/x", "0" * 64, None, None), "url: 'https://[abc/x' is not allowed"),
+        ((None, "https://[zz]/x", "0" * 64, None, None), "url: 'https://[zz]/x' is not allowed"),
+        ((None, "https:///x", "0" * 64, None, None), "url: 'https:///x' is not allowed"),
         ((None, None, None, "ext::sh -c id", "main"), "git_url: 'ext::sh -c id' is not allowed"),
         ((None, None, None, "--upload-pack=id", "main"), "git_url: '--upload-pack=id' is not allowed"),
         ((None, None, None, "https://x/y", "--output=x"), "git_ref: '--output=x' is not allowed"),
@@ -163,6 +167,15 @@ def test_archives_that_are_refused(tmp_path, members, message):
     assert [path.name for path in tmp_path.iterdir()] == ["inner"]
 
 
+@pytest.mark.parametrize(("limit", "value"), [("_MOST_FILES", 1), ("_MOST_UNPACKED", 7)])
+def test_an_archive_that_is_too_large_is_refused(tmp_path, monkeypatch, limit, value):
+    data = archive("a/src/Makefile", "a/src/all_reduce.cu")
+    unpack(data, str(tmp_path / "whole"))
+    monkeypatch.setattr(source_module, limit, value)
+    with pytest.raises(NodeError, match="it is not nccl-tests"):
+        unpack(data, str(tmp_path / "part"))
+
+
 def test_what_is_no_archive(tmp_path):
     for data in (b"", b"text", archive("a/src/Makefile")[:40]):
         with pytest.raises(NodeError, match="cannot be unpacked"):
@@ -181,12 +194,14 @@ def test_an_address_that_nobody_answers():
 
 @pytest.fixture
 def served():
-    """The address of a server that answers with an iterable of blocks."""
-    blocks, servers = [], []
+    """The address of a server that answers with an iterable of blocks, of which it may say how many bytes they are."""
+    blocks, servers, length = [], [], None
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(200)
+            if length is not None:
+                self.send_header("Content-Length", str(length))
             self.end_headers()
             try:
                 for block in blocks:
@@ -198,9 +213,9 @@ def served():
         def log_message(self, *_arguments):
             """Say nothing."""
 
-    def serve(given):
-        nonlocal blocks
-        blocks = given
+    def serve(given, size=None):
+        nonlocal blocks, length
+        blocks, length = given, size
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -281,10 +296,20 @@ def test_a_download_that_drips_is_given_up(served, monkeypatch):
     try:
         with pytest.raises(ProblemError) as caught:
             download(served(drip()), "0" * 64)
+        # Whoever notices first: a part is no other source.
+        monkeypatch.setattr(source_module, "_DOWNLOAD_TIMEOUT", 0.1)
+        assert str(source_module._fetch(served(drip()))) == "not finished after 0.1 s"
     finally:
         over.set()
     (problem,) = caught.value.problems
     assert problem.id == "build-source-unreachable" and "not finished after 1 s" in problem.evidence
+
+
+def test_a_download_that_is_cut_off_is_no_other_source(served):
+    with pytest.raises(ProblemError) as caught:
+        download(served([b"x" * 10], 15), "0" * 64)
+    (problem,) = caught.value.problems
+    assert problem.id == "build-source-unreachable" and "it ended 5 bytes before its end" in problem.evidence
 
 
 def test_git(tmp_path):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 import pytest
@@ -127,6 +128,15 @@ def test_a_compiler_on_the_path_that_only_calls_another_is_no_toolkit(root, monk
     assert find_toolchain("nvidia", places(root)).home == str(root / "cuda")
 
 
+def test_the_newest_of_several_toolkits_is_taken(root, monkeypatch):
+    for version in ("9.2", "12.4"):
+        for path in ("bin/nvcc", "include/cuda_runtime.h", "lib64/libcudart.so"):
+            program(root / f"cuda-{version}" / path, f'echo "release {version}"')
+    monkeypatch.setattr(module, "CUDA_HOMES", (str(root / "cuda-*"),))
+    found = find_toolchain("nvidia", places(root))
+    assert (found.home, found.versions["compiler"]) == (str(root / "cuda-12.4"), "12.4")
+
+
 def test_rccl(root, monkeypatch):
     program(root / "rocm/bin/hipcc", 'echo "HIP version: 6.4.43482"')
     program(root / "rocm/bin/hipify-perl", "true")
@@ -147,6 +157,11 @@ def test_rccl(root, monkeypatch):
         "GPU_TARGETS=gfx90a,gfx942",
         "build",
     ]
+    # One that somebody has built.
+    file(root / "own/include/rccl.h", NCCL_H)
+    file(root / "own/lib/librccl.so")
+    own = find_toolchain("amd", dataclasses.replace(places(root), nccl_home=str(root / "own")))
+    assert "NCCL_HOME=/w/links/nccl" in make_arguments(own, "/w/links", "/w/objects", [], [], 8)
     (root / "rocm/bin/hipify-perl").unlink()
     with pytest.raises(ProblemError, match="hipify-clang; RHEL and its kin: dnf install hipify-clang"):
         find_toolchain("amd", places(root))
@@ -205,7 +220,7 @@ def test_architectures():
     assert check_architectures("nvidia", ["10.0", "9.0", "9.0"]) == ["9.0", "10.0"]
     assert check_architectures("amd", ["gfx942"]) == ["gfx942"]
     assert gencode(["12.0"]) == "-gencode=arch=compute_120,code=sm_120 -gencode=arch=compute_120,code=compute_120"
-    for vendor, wrong in (("nvidia", "sm_90"), ("nvidia", "9.0 $(id)"), ("amd", "9.0")):
+    for vendor, wrong in (("nvidia", "sm_90"), ("nvidia", "9.0 $(id)"), ("nvidia", "\u0669.0"), ("amd", "9.0")):
         with pytest.raises(OptionError, match="architectures: .* is not allowed"):
             check_architectures(vendor, [wrong])
 

@@ -150,7 +150,7 @@ WHOLE = baseline_text(make_baseline([DOCUMENT]))
         "no JSON",
         "[" * 100000,
         "[]",
-        '{"schema": "other"}',
+        WHOLE.replace("/baseline/v1", "/baseline/v2"),
         f'{{"schema": "{BASELINE_SCHEMA}"}}',
         f'{{"schema": "{BASELINE_SCHEMA}", "runs": [], "measurements": [{{}}]}}',
         f'{{"schema": "{BASELINE_SCHEMA}", "runs": [{{"digest": "1"}}], "measurements": []}}',

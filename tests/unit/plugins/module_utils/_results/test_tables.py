@@ -180,7 +180,9 @@ def test_names_from_machines_cannot_break_the_markdown():
     assert "| g\\|&lt;b>\\[x\\](y)\\` | 8 |" in text
 
 
-@pytest.mark.parametrize("documents", [None, "text", NCCL[0], [{"schema": "other/v1"}], [1]])
+@pytest.mark.parametrize(
+    "documents", [None, "text", NCCL[0], [{**NCCL[0], "schema": "other/v1"}], [{**NCCL[0], "verdict": "great"}], [1]]
+)
 def test_only_documents_are_taken(documents):
     with pytest.raises(GpufabricError, match="a list of result documents is needed"):
         check_documents(documents)

@@ -568,6 +568,13 @@ def test_rules_are_checked(rule, message):
         ({"thresholds": {"topology": {"gpus": 0}}}, "thresholds.topology.gpus: 0 "),
         ({"thresholds": {"topology": {"in_network_reduction": "x"}}}, "thresholds.topology.in_network_reduction: 'x' "),
         ({"thresholds": {"reference": "mine"}}, "thresholds.reference: 'mine' "),
+        *(
+            (
+                {"thresholds": {"reference": "oci-h100", "reference_tolerance_percent": value}},
+                f"thresholds.reference_tolerance_percent: {value} ",
+            )
+            for value in (100, -1)
+        ),
     ],
 )
 def test_options_are_checked(options, message):
