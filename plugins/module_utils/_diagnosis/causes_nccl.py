@@ -484,7 +484,7 @@ ENTRIES = (
     ),
     entry(
         "nccl-remote-error",
-        "A rank on this host ended while other ranks were connected to it.",
+        "A rank[ on {name}] ended while other ranks were connected to it.",
         "Read what that rank, or its host, printed before.",
         signature("Connection closed by remote peer", r"Connection closed by remote peer (?P<host>[^\s<]+)<"),
         signature("Call to recv from", r"Call to recv from (?P<host>[^\s<]+)<\d+> failed ?:"),

@@ -32,6 +32,9 @@ OF_THE_OTHER_END = (
     "ssh-not-",
 )
 
+#: What ranks say of one on another host: that is the host that the text names, if it names one, and never the one that says so.
+_OF_ANOTHER_RANK = ("mpi-peer-gone", "nccl-remote-error")
+
 #: What NCCL and RCCL begin a warning with.
 COMPLAINT = "NCCL WARN "
 
@@ -242,8 +245,9 @@ class Reader:
             named = None
         if named is None and window.entry.id.startswith(OF_THE_OTHER_END):
             named = facts.get("address")
-        host = named or window.first.host
-        rank = int(facts["rank"]) if facts.get("rank", "").isdigit() else window.first.rank
+        place = _Place(None, None) if window.entry.id in _OF_ANOTHER_RANK else window.first
+        host = named or place.host
+        rank = int(facts["rank"]) if facts.get("rank", "").isdigit() else place.rank
         key = (window.entry.id, host, rank if host is None else None)
         if self._counts[key] >= MOST_EVIDENCE or len(self.findings) >= _MOST_FINDINGS:
             return True
