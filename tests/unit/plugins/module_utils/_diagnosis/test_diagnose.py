@@ -296,7 +296,9 @@ def test_who_says_that_another_rank_has_ended_is_not_to_blame(line):
     assert (entry.id in ("mpi-peer-gone", "nccl-remote-error"), entry.host) == (True, None)
     assert entry.cause == "A rank ended while other ranks were connected to it."
     # Another line names the one that ended.
-    assert found(f"{line}\n{REMOTE.format(2)}{LOST_PEER}", facts=Facts({"g3.lab": "g3"}, {1: "g2"})) == [("nccl-remote-error", "g3")]
+    assert found(f"{line}\n{REMOTE.format(2)}{LOST_PEER}", facts=Facts({"g3.lab": "g3"}, {1: "g2"})) == [
+        ("nccl-remote-error", "g3")
+    ]
 
 
 @pytest.mark.parametrize("process", ["[[42683,1],3]", "[prterun-g1-77@1,3]"])
