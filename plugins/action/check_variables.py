@@ -149,16 +149,27 @@ def check_slices(extra: t.Mapping[str, t.Any]) -> None:
             raise OptionError(f"{prefix}_workflow_job_name", name, allowed)
 
 
-def check_together(hosts: t.Sequence[str], batch: t.Container[str], serial: t.Sequence[t.Any], strategy: str) -> None:
+def check_together(
+    hosts: t.Sequence[str],
+    everyone: t.Container[str],
+    batch: t.Container[str],
+    serial: t.Sequence[t.Any],
+    strategy: str,
+) -> None:
     """Raise OptionError if there are no hosts, if one is there twice, or if a play does not run its tasks on all of them at the same time.
 
-    ``batch``: those that it runs on now. ``serial`` and ``strategy``: its keywords.
+    ``everyone``: the hosts of the play. ``batch``: those that it runs on now. ``serial`` and ``strategy``: its keywords.
     """
     if not hosts:
         raise OptionError("gpufabric_hosts", list(hosts), "at least one host of the play")
     twice = [host for host, number in collections.Counter(hosts).items() if number > 1]
     if twice:
         raise OptionError("gpufabric_hosts", twice[0], "each host once")
+    for host in hosts:
+        if host not in everyone:
+            raise OptionError(
+                "gpufabric_hosts", host, "hosts of the play, which the inventory, gpufabric_target and --limit decide"
+            )
     if strategy.endswith(("free", "host_pinned")):
         allowed = "linear, since roles of gpufabric.nccl need what a task returned on all hosts: strategy: ansible.builtin.linear in the play"
         raise OptionError("strategy", strategy, allowed)
@@ -288,7 +299,8 @@ class ActionModule(VariablesAction):
             check_limit(self._task_vars.get("ansible_limit") or "", group, self._task_vars["groups"]["all"])
         if arguments["hosts"] is not None:
             play = self._task.get_play()
-            check_together(arguments["hosts"], self._task_vars["ansible_play_batch"], play.serial, play.strategy)
+            everyone, batch = (set(self._task_vars[f"ansible_play_{name}"]) for name in ("hosts_all", "batch"))
+            check_together(arguments["hosts"], everyone, batch, play.serial, play.strategy)
         return {}
 
     def _check_answers(self, extra: t.Collection[str], specs: t.Mapping[pathlib.Path, str]) -> None:

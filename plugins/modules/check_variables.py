@@ -41,8 +41,8 @@ options:
     default: false
   hosts:
     description:
-      - Hosts that a role needs at the same time. Fails if there are none, or if the play runs them one after the other (C(serial)) or each
-        on its own (C(strategy=free)).
+      - Hosts that a role needs at the same time. Fails if there are none, if one is no host of the play, or if the play runs them one after
+        the other (C(serial)) or each on its own (C(strategy=free)).
     type: list
     elements: str
   group:

@@ -234,6 +234,7 @@ def test_the_variables_of_the_headers_of_playbooks_are_checked_in_each():
         # A host that failed before has a message of its own.
         (["g1", "g2"], ["g1"], [], "ansible.builtin.linear", None),
         ([], ["g1"], [], "linear", "gpufabric_hosts: [] is not allowed"),
+        (["g1", "gone"], ["g1"], [], "linear", "gpufabric_hosts: 'gone' is not allowed; allowed: hosts of the play"),
         (
             ["g1", "g2", "g1"],
             ["g1", "g2"],
@@ -249,10 +250,10 @@ def test_the_variables_of_the_headers_of_playbooks_are_checked_in_each():
 )
 def test_hosts_that_are_needed_together(hosts, batch, serial, strategy, message):
     if message is None:
-        check_together(hosts, batch, serial, strategy)
+        check_together(hosts, ["g1", "g2"], batch, serial, strategy)
         return
     with pytest.raises(OptionError) as failure:
-        check_together(hosts, batch, serial, strategy)
+        check_together(hosts, ["g1", "g2"], batch, serial, strategy)
     assert str(failure.value).startswith(message)
 
 
