@@ -52,13 +52,14 @@ MOST_UNEXPLAINED = 8
 _WIDTH = 300
 
 _FRAME = re.compile(r"\s*-{20,}\s*\Z")
-#: Prefixes of a line, each at most once: a time, a rank (mpirun --tag-output, srun --label), a pod, a syslog header.
+#: Prefixes of a line, each at most once: a time, a rank (mpirun --tag-output, srun --label), a pod, a syslog header, UCX's time.
 _PREFIXES = (
     re.compile(r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]? (?:ERROR |WARN |INFO )?"),
     re.compile(r"\s*\[(?:[\w.-]+@)?\d+,(?P<rank>\d+)\]<std(?:out|err|diag)>: ?"),
     re.compile(r" *(?P<rank>\d+): (?!Test )"),
     re.compile(r"\[pod/(?P<host>[^/\]]+)/[^\]]*\] "),
     re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) [\w./-]+(?:\[\d+\])?: "),
+    re.compile(r"\[\d{10}\.\d{6}\] +(?=\[)"),
 )
 #: The program that printed a line, with its host: NCCL, Open MPI, nccl-tests.
 _SPEAKERS = re.compile(
