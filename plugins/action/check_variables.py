@@ -17,7 +17,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings, with_sizes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import with_sweep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._options import shown
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, read_value, shown
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
 
@@ -47,6 +47,17 @@ OF_PLAYBOOKS = (
     "isolate_run_id",
     "local_nodes_keep",
 )
+#: What those are of which a wrong value would be another one there: Ansible takes any text but a few words for false.
+_SPECS_OF_PLAYBOOKS: dict[str, Spec] = {
+    "diagnose_run_id": {"type": "str"},
+    "gpufabric_job": {"type": "str", "choices": ["benchmark", "isolate"]},
+    "gpufabric_local_nodes": {"type": "bool"},
+    "gpufabric_mpijobs": {"type": "bool"},
+    "gpufabric_target": {"type": "str"},
+    "gpufabric_worker_pods": {"type": "bool"},
+    "isolate_run_id": {"type": "str"},
+    "local_nodes_keep": {"type": "bool"},
+}
 #: What roles set themselves, and is called nearly as a variable of theirs.
 _MADE = ("isolate_marks",)
 #: How much of a name must be that of a variable to be taken for it, from 0 to 1; ``max_byte`` and ``max_bytes`` are 0.94.
@@ -138,16 +149,27 @@ def check_slices(extra: t.Mapping[str, t.Any]) -> None:
             raise OptionError(f"{prefix}_workflow_job_name", name, allowed)
 
 
-def check_together(hosts: t.Sequence[str], batch: t.Container[str], serial: t.Sequence[t.Any], strategy: str) -> None:
+def check_together(
+    hosts: t.Sequence[str],
+    everyone: t.Container[str],
+    batch: t.Container[str],
+    serial: t.Sequence[t.Any],
+    strategy: str,
+) -> None:
     """Raise OptionError if there are no hosts, if one is there twice, or if a play does not run its tasks on all of them at the same time.
 
-    ``batch``: those that it runs on now. ``serial`` and ``strategy``: its keywords.
+    ``everyone``: the hosts of the play. ``batch``: those that it runs on now. ``serial`` and ``strategy``: its keywords.
     """
     if not hosts:
         raise OptionError("gpufabric_hosts", list(hosts), "at least one host of the play")
     twice = [host for host, number in collections.Counter(hosts).items() if number > 1]
     if twice:
         raise OptionError("gpufabric_hosts", twice[0], "each host once")
+    for host in hosts:
+        if host not in everyone:
+            raise OptionError(
+                "gpufabric_hosts", host, "hosts of the play, which the inventory, gpufabric_target and --limit decide"
+            )
     if strategy.endswith(("free", "host_pinned")):
         allowed = "linear, since roles of gpufabric.nccl need what a task returned on all hosts: strategy: ansible.builtin.linear in the play"
         raise OptionError("strategy", strategy, allowed)
@@ -222,6 +244,14 @@ def check_limit(limit: str, group: str, hosts: t.Collection[str]) -> None:
         )
 
 
+def check_environment(name: str, value: t.Any) -> None:
+    """Raise OptionError if Ansible would ignore a value of the keyword ``environment``: it takes dictionaries, and lists of them."""
+    items = value if isinstance(value, (list, tuple)) else [value]
+    if value is not None and value != "" and not all(isinstance(item, t.Mapping) for item in items):
+        allowed = f"a dictionary; on the command line in JSON: -e '{json.dumps({name: {'NAME': 'VALUE'}})}'"
+        raise OptionError(name, shown(name, value), allowed)
+
+
 class ActionModule(VariablesAction):
     """Checks the variables of several roles at once."""
 
@@ -253,6 +283,7 @@ class ActionModule(VariablesAction):
             check_slices(extra)
             specs = _specs()
             self._check_answers(extra, specs)
+            self._check_own()
             known = {**self._task.get_play().get_vars(), **extra}
             # Each look at a host's variables takes time.
             variables = {host: self._task_vars["hostvars"][host] for host in self._task_vars["groups"]["all"]}
@@ -268,7 +299,8 @@ class ActionModule(VariablesAction):
             check_limit(self._task_vars.get("ansible_limit") or "", group, self._task_vars["groups"]["all"])
         if arguments["hosts"] is not None:
             play = self._task.get_play()
-            check_together(arguments["hosts"], self._task_vars["ansible_play_batch"], play.serial, play.strategy)
+            everyone, batch = (set(self._task_vars[f"ansible_play_{name}"]) for name in ("hosts_all", "batch"))
+            check_together(arguments["hosts"], everyone, batch, play.serial, play.strategy)
         return {}
 
     def _check_answers(self, extra: t.Collection[str], specs: t.Mapping[pathlib.Path, str]) -> None:
@@ -284,6 +316,14 @@ class ActionModule(VariablesAction):
             if role.name == "nccl_benchmark":
                 # In time for pods, which are created before the benchmark is planned.
                 check_settings(with_sweep(with_sizes({}, without_prefix(values, "nccl_benchmark_"))))
+
+    def _check_own(self) -> None:
+        """Raise OptionError if a variable of playbooks is no value of its type."""
+        for name, spec in _SPECS_OF_PLAYBOOKS.items():
+            if self._is_told(name):
+                read_value(name, spec, self.value_of(name))
+        if self._is_told("gpufabric_environment"):
+            check_environment("gpufabric_environment", self.value_of("gpufabric_environment"))
 
     def _is_told(self, name: str) -> bool:
         """Whether a variable has a value here: a template may name what is known later, or on workers alone."""

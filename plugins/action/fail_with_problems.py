@@ -19,7 +19,7 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import Va
 
 _PROBLEM = {
     "id": {"type": "str", "required": True},
-    "severity": {"type": "str", "choices": ["error", "warning"], "default": "error"},
+    "severity": {"type": "str", "choices": ["error", "warning"]},
     "host": {"type": "str"},
     "cause": {"type": "str"},
     "cure": {"type": "str"},
@@ -35,7 +35,7 @@ class ActionModule(VariablesAction):
         "problems": {"type": "list", "elements": "dict", "options": _PROBLEM, "default": []},
         "result": {"type": "dict"},
         "results": {"type": "dict", "default": {}},
-        "lost": {"type": "list", "elements": "dict", "default": []},
+        "lost": {"type": "list", "elements": "dict"},
         "logs": {"type": "list", "elements": "str", "default": []},
         "end": {"type": "str", "default": ""},
     }
@@ -51,7 +51,8 @@ class ActionModule(VariablesAction):
             given = [*known, *given]
             told = failure_details(result)
             end = end or str((told.get("summary") or told.get("end") or "") if known else told.get("msg") or "")
-        given = [*problems_from_play(arguments["results"], entries_from(arguments["lost"])), *given]
+        lost = None if arguments["lost"] is None else entries_from(arguments["lost"])
+        given = [*problems_from_play(arguments["results"], lost), *given]
         return failed(given, arguments["logs"], end, self._task.no_log, note_of(self))
 
 
@@ -60,5 +61,12 @@ def _in_words(option: str, item: t.Mapping[str, t.Any]) -> ProblemDict:
     if item["cause"] is None or item["cure"] is None:
         if item["id"] not in CATALOGUE.entries:
             raise OptionError(f"{option}.id", item["id"], "an id of docs/troubleshooting.md, or cause and cure")
-        return problem(item["id"], item["host"], item["evidence"], **item["facts"]).as_dict()
-    return t.cast(ProblemDict, {name: value for name, value in item.items() if name != "facts"})
+        given = {name: item[name] for name in ("host", "evidence", "severity")}
+        # No words of the catalogue have these.
+        facts = {str(name): value for name, value in item["facts"].items() if name not in (*given, "identity", "self")}
+        words = {name: item[name] for name in ("cause", "cure") if item[name] is not None}
+        return t.cast(ProblemDict, {**problem(item["id"], **given, **facts).as_dict(), **words})
+    severity = item["severity"] or "error"
+    return t.cast(
+        ProblemDict, {**{name: value for name, value in item.items() if name != "facts"}, "severity": severity}
+    )

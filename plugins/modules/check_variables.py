@@ -32,7 +32,8 @@ options:
     description:
       - Whether to fail if the inventory sets a variable that the collection's playbooks read in their headers, such as C(gpufabric_target).
         Ansible knows no variable of a host there, and would ignore it.
-      - Also fails if a variable of the command line, such as an answer of a survey of AWX, is no value of its type in a role of the collection.
+      - Also fails if a variable of the command line, such as an answer of a survey of AWX, is no value of its type in a role of the collection,
+        or if a variable of the playbooks themselves, such as C(gpufabric_worker_pods) or C(gpufabric_environment), is none.
       - Also fails if the inventory or the command line has a variable whose name is nearly that of one of the collection's roles or playbooks,
         such as C(report_threshold) for C(report_thresholds). Ansible ignores it, and no limit would be checked.
       - Also fails in a slice of a job of AWX. AWX tells a job of its slices only by a workflow that has the name of the job template.
@@ -40,8 +41,8 @@ options:
     default: false
   hosts:
     description:
-      - Hosts that a role needs at the same time. Fails if there are none, or if the play runs them one after the other (C(serial)) or each
-        on its own (C(strategy=free)).
+      - Hosts that a role needs at the same time. Fails if there are none, if one is no host of the play, or if the play runs them one after
+        the other (C(serial)) or each on its own (C(strategy=free)).
     type: list
     elements: str
   group:

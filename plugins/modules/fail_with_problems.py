@@ -30,10 +30,11 @@ options:
         type: str
         required: true
       severity:
-        description: V(error) if it keeps something from working, else V(warning).
+        description:
+          - V(error) if it keeps something from working, else V(warning).
+          - By default that of the catalogue for the O(problems[].id), or V(error) if O(problems[].cause) and O(problems[].cure) are given.
         type: str
         choices: [error, warning]
-        default: error
       host:
         description: The host that has it, if there is one.
         type: str
@@ -57,7 +58,9 @@ options:
       - If there are none, its message is at the end.
     type: dict
   results:
-    description: The results of tasks that failed, by host; empty for a host on which nothing failed. The problems of these results come first.
+    description:
+      - The results of tasks that failed, by host; empty for a host on which nothing failed. The problems of these results come first.
+      - Without O(lost), they are problems of the host that returned them, whichever host they name.
     type: dict
     default: {}
   lost:
@@ -66,7 +69,6 @@ options:
         follows from them in O(results), such as an output that ends early, is left out.
     type: list
     elements: dict
-    default: []
   logs:
     description: Where to read more, such as paths of logs.
     type: list

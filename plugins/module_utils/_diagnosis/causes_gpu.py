@@ -17,7 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry im
 )
 
 _XID = r"Xid \(PCI:(?P<device>[^)]+)\): (?:%s)\b"
-_OUT = "Remove the host from the hostfile, and have the GPU checked: nvidia-smi -q, dmesg, dcgmi diag."
+_OUT = "Remove the host from the hostfile, and have the GPU checked: nvidia-smi -q, dmesg, dcgmi diag -r 3."
 
 ENTRIES = (
     entry(

@@ -648,7 +648,7 @@ ENTRIES = (
     ),
     entry(
         "mpi-peer-gone",
-        "A rank on this host ended while other ranks were connected to it.",
+        "A rank[ on {name}] ended while other ranks were connected to it.",
         "Read what that host printed before.",
         signature("peer process has unexpectedly disconnected", r"Peer host: +(?P<host>\S+)", lines=18),
         signature("mca_btl_tcp_frag_recv", r"mca_btl_tcp_frag_recv: readv failed: Connection reset"),

@@ -421,7 +421,8 @@ ENTRIES = (
     entry(
         "imex-channel",
         "NVLink connects the hosts (MNNVL), but this host has no IMEX channel through which its GPUs may share memory.",
-        "Create the channel on the host (nvidia-modprobe -c 0, or NVreg_CreateImexChannel0=1 for the driver), and give it to"
+        "Create the channel on the host: NVreg_CreateImexChannel0=1 for the driver, or mkdir -p /dev/nvidia-caps-imex-channels and mknod"
+        " /dev/nvidia-caps-imex-channels/channel0 c MAJOR 0 with the number of nvidia-caps-imex-channels in /proc/devices. Give it to"
         " containers: in Kubernetes by a ComputeDomain of NVIDIA's DRA driver, elsewhere by --device=/dev/nvidia-caps-imex-channels/channel0."
         " NCCL_MNNVL_ENABLE=0 runs the test over the network instead.",
         signature("Check the IMEX channel configuration"),
@@ -484,7 +485,7 @@ ENTRIES = (
     ),
     entry(
         "nccl-remote-error",
-        "A rank on this host ended while other ranks were connected to it.",
+        "A rank[ on {name}] ended while other ranks were connected to it.",
         "Read what that rank, or its host, printed before.",
         signature("Connection closed by remote peer", r"Connection closed by remote peer (?P<host>[^\s<]+)<"),
         signature("Call to recv from", r"Call to recv from (?P<host>[^\s<]+)<\d+> failed ?:"),

@@ -42,6 +42,8 @@ ENTRIES = (
         signature("MemoryError", r"^(?:[\w.]+\.\w*)?MemoryError\b"),
         signature("MemoryError", r"gpufabric-cpu: (?P<host>\S+?)(?: rank (?P<rank>\d+))?: MemoryError\b"),
         precedence=EFFECT,
+        # Of memory that cannot be locked, programs say the same.
+        follows=("memlock-low",),
     ),
     entry(
         "shm-full",
@@ -141,6 +143,8 @@ ENTRIES = (
         signature(
             "allocate some locked memory", r"Local host: +(?P<host>\S+) .*Memlock limit: +(?P<limit>\S+)", lines=12
         ),
+        # As UCX writes it.
+        signature("set max locked memory", r"set max locked memory .*\(current: (?P<limit>\d+ kbytes)\)"),
     ),
     entry(
         "pids-low",

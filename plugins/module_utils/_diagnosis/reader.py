@@ -32,6 +32,9 @@ OF_THE_OTHER_END = (
     "ssh-not-",
 )
 
+#: What ranks say of one on another host: that is the host that the text names, if it names one, and never the one that says so.
+_OF_ANOTHER_RANK = ("mpi-peer-gone", "nccl-remote-error")
+
 #: What NCCL and RCCL begin a warning with.
 COMPLAINT = "NCCL WARN "
 
@@ -49,13 +52,14 @@ MOST_UNEXPLAINED = 8
 _WIDTH = 300
 
 _FRAME = re.compile(r"\s*-{20,}\s*\Z")
-#: Prefixes of a line, each at most once: a time, a rank (mpirun --tag-output, srun --label), a pod, a syslog header.
+#: Prefixes of a line, each at most once: a time, a rank (mpirun --tag-output, srun --label), a pod, a syslog header, UCX's time.
 _PREFIXES = (
     re.compile(r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]? (?:ERROR |WARN |INFO )?"),
     re.compile(r"\s*\[(?:[\w.-]+@)?\d+,(?P<rank>\d+)\]<std(?:out|err|diag)>: ?"),
     re.compile(r" *(?P<rank>\d+): (?!Test )"),
     re.compile(r"\[pod/(?P<host>[^/\]]+)/[^\]]*\] "),
     re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) [\w./-]+(?:\[\d+\])?: "),
+    re.compile(r"\[\d{10}\.\d{6}\] +(?=\[)"),
 )
 #: The program that printed a line, with its host: NCCL, Open MPI, nccl-tests.
 _SPEAKERS = re.compile(
@@ -242,8 +246,9 @@ class Reader:
             named = None
         if named is None and window.entry.id.startswith(OF_THE_OTHER_END):
             named = facts.get("address")
-        host = named or window.first.host
-        rank = int(facts["rank"]) if facts.get("rank", "").isdigit() else window.first.rank
+        place = _Place(None, None) if window.entry.id in _OF_ANOTHER_RANK else window.first
+        host = named or place.host
+        rank = int(facts["rank"]) if facts.get("rank", "").isdigit() else place.rank
         key = (window.entry.id, host, rank if host is None else None)
         if self._counts[key] >= MOST_EVIDENCE or len(self.findings) >= _MOST_FINDINGS:
             return True

@@ -53,8 +53,17 @@ def failure_details(result: Entry) -> dict[str, t.Any]:
     """A failed task's result with the ``problems``, ``logs`` and ``end`` that an action of the collection failed with: it keeps them in
     its invocation, and so from the screen.
     """
-    arguments = (result.get("invocation") or {}).get("module_args") or {}
-    return {**{name: arguments[name] for name in ("problems", "logs", "end") if name in arguments}, **result}
+    invocation = result.get("invocation")
+    arguments = invocation.get("module_args") if isinstance(invocation, t.Mapping) else None
+    # A machine may have returned anything.
+    told = arguments if isinstance(arguments, t.Mapping) else {}
+    found = {**{name: told[name] for name in ("problems", "logs", "end") if name in told}, **result}
+    logs, end = found.pop("logs", None), found.pop("end", None)
+    if isinstance(logs, (list, tuple)):
+        found["logs"] = [log for log in logs if isinstance(log, str)]
+    if isinstance(end, str):
+        found["end"] = end
+    return found
 
 
 def problems_from_result(result: Entry, host: str | None = None) -> list[ProblemDict]:
@@ -94,13 +103,16 @@ def _step_problems(result: Entry, host: str, step: str) -> list[ProblemDict]:
     return []
 
 
-def problems_from_play(results: t.Mapping[str, Entry], lost: t.Sequence[ProblemDict] = ()) -> list[ProblemDict]:
+def problems_from_play(
+    results: t.Mapping[str, Entry], lost: t.Sequence[ProblemDict] | None = None
+) -> list[ProblemDict]:
     """Why a play failed: the problems of hosts that were lost meanwhile, and what it failed with on the others.
 
-    ``results``: of the task that failed, by host; empty if none did.
+    ``results``: of the task that failed, by host; empty if none did. ``lost``: None if it was a task of each host for itself, so that what
+    a host returned is its own problem, whichever host it names.
     """
-    gone = {entry["host"] for entry in lost}
-    found = list(lost)
+    gone = {entry["host"] for entry in lost or ()}
+    found = list(lost or ())
     for host, each in results.items():
         result = failure_details(each)
         if not result or (host in gone and not result.get("problems")):
@@ -109,10 +121,9 @@ def problems_from_play(results: t.Mapping[str, Entry], lost: t.Sequence[ProblemD
         otherwise = problem("step-failed", host, _stray_text(result), step="to run the job", text=text).as_dict()
         if result.get("unreachable"):
             own = _step_problems(result, host, "")
-        elif result.get("problems"):
-            own = problems_from_result(result)
         else:
-            own = problems_from_result(result, host) or [otherwise]
+            names_others = lost is not None and result.get("problems")
+            own = problems_from_result(result, None if names_others else host) or [otherwise]
         # What hosts that are gone have said, what others say of a connection to them, or follows from that, is no news.
         found += [entry for entry in own if not lost or (entry["host"] not in gone and _is_cause(entry))]
     return news(found)

@@ -234,6 +234,7 @@ def test_the_variables_of_the_headers_of_playbooks_are_checked_in_each():
         # A host that failed before has a message of its own.
         (["g1", "g2"], ["g1"], [], "ansible.builtin.linear", None),
         ([], ["g1"], [], "linear", "gpufabric_hosts: [] is not allowed"),
+        (["g1", "gone"], ["g1"], [], "linear", "gpufabric_hosts: 'gone' is not allowed; allowed: hosts of the play"),
         (
             ["g1", "g2", "g1"],
             ["g1", "g2"],
@@ -249,10 +250,10 @@ def test_the_variables_of_the_headers_of_playbooks_are_checked_in_each():
 )
 def test_hosts_that_are_needed_together(hosts, batch, serial, strategy, message):
     if message is None:
-        check_together(hosts, batch, serial, strategy)
+        check_together(hosts, ["g1", "g2"], batch, serial, strategy)
         return
     with pytest.raises(OptionError) as failure:
-        check_together(hosts, batch, serial, strategy)
+        check_together(hosts, ["g1", "g2"], batch, serial, strategy)
     assert str(failure.value).startswith(message)
 
 
@@ -289,3 +290,53 @@ def test_the_state_of_nccl_tests_is_checked(check):
     assert check(roles=["nccl_tests"], nccl_tests_state="absent") == {"changed": False}
     result = check(roles=["nccl_tests"], nccl_tests_state="removed")
     assert result["msg"] == "nccl_tests_state: 'removed' is not allowed; allowed: present, absent"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("gpufabric_worker_pods", "ja", "true or false"),
+        ("local_nodes_keep", ["x"], "true or false"),
+        ("gpufabric_target", ["g1", "g2"], "a text"),
+        ("gpufabric_job", "begin", "benchmark, isolate"),
+        ("diagnose_run_id", {"a": 1}, "a text"),
+        ("gpufabric_environment", "TOKEN=hunter2", "a dictionary; on the command line in JSON: -e "),
+        ("gpufabric_environment", [{"A": "1"}, "B=2"], "a dictionary; "),
+    ],
+)
+def test_a_wrong_value_of_a_variable_of_the_playbooks_is_refused(playbook, name, value, allowed):
+    result = playbook(name, value)
+    assert (
+        result["failed"]
+        and result["msg"].startswith(f"{name}: ")
+        and f" is not allowed; allowed: {allowed}" in result["msg"]
+    )
+    assert "hunter2" not in result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gpufabric_worker_pods", "Yes"),
+        ("gpufabric_worker_pods", ""),
+        ("gpufabric_job", "isolate"),
+        ("gpufabric_environment", {"A": "1"}),
+        ("gpufabric_environment", [{"A": "1"}, {}]),
+        ("gpufabric_environment", ""),
+        ("gpufabric_environment", None),
+    ],
+)
+def test_values_that_variables_of_the_playbooks_may_have(playbook, name, value):
+    assert playbook(name, value) == {"changed": False}
+
+
+@pytest.fixture
+def playbook(planned, monkeypatch):
+    def run(name, value):
+        monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: {name: value})
+        monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: types.SimpleNamespace(get_vars=dict))
+        return planned(
+            ActionModule, "key_exchange", {"playbook": True}, groups={"all": []}, hostvars={}, **{name: value}
+        )
+
+    return run

@@ -86,6 +86,12 @@ def test_control_characters_of_machines_are_neither_shown_nor_returned(capsys):
 def test_a_problem_of_the_catalogue_needs_its_id_and_facts_alone():
     (found,) = problems_from_result(run({"problems": [{"id": "kube-name-taken", "facts": {"object": "Service s"}}]}))
     assert found == problem("kube-name-taken", object="Service s").as_dict()
+    facts = {"host": "g1", "self": 1, "identity": "x", "evidence": "y", "severity": "z", 5: 6}
+    given = {"id": "env-not-sent", "host": "g2", "severity": "error", "cause": "It is cold.", "facts": facts}
+    (found,) = problems_from_result(run({"problems": [given]}))
+    assert found == {**problem("env-not-sent", "g2", severity="error").as_dict(), "cause": "It is cold."}
+    (found,) = problems_from_result(run({"problems": [{"id": "env-not-sent"}]}))
+    assert found["severity"] == "warning"
     result = run({"problems": [{"id": "cold"}]})
     assert result["failed"] and result["msg"].startswith("problems[0].id: 'cold' is not allowed")
 

@@ -61,6 +61,7 @@ ORTE has lost communication with a remote daemon.
 --------------------------------------------------------------------------
 """
 REMOTE = "g{0}:40:41 [1] misc/socket.cc:538 NCCL WARN Net : Connection closed by remote peer g3.lab<40213>\n"
+LOST_PEER = "An MPI communication peer process has unexpectedly disconnected.\n  Local host: g1\n  Local PID:  4211\n  Peer host:  g3\n"
 TEST_TIMEOUT = "{0}: Test timeout (30s) common.cu:525\n"
 LAUNCH_FAILED = "g3: Test CUDA failure common.cu:377 'unspecified launch failure'\n"
 XID = "Sep  3 10:11:12 g3 kernel: NVRM: Xid (PCI:0000:07:00): {0}\n"
@@ -280,6 +281,24 @@ def test_host_of_a_rank_is_learnt_from_the_device_list():
         "[1,3]<stderr>:malloc: Cannot allocate memory\n"
     )
     assert found(text) == [("host-memory", "g3")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[1,1]<stderr>:[g2][[45,1],1][btl_tcp_frag.c:242:mca_btl_tcp_frag_recv] mca_btl_tcp_frag_recv: readv failed: Connection reset by peer (104)",
+        "[1,1]<stdout>:g2: Test NCCL failure common.cu:958 'remote process exited or there was a network error / '",
+        "g2:4211:4250 [1] enqueue.cc:1 NCCL WARN ncclRemoteError",
+    ],
+)
+def test_who_says_that_another_rank_has_ended_is_not_to_blame(line):
+    (entry,) = diagnose([Source("launcher", [line])], 3, Facts(ranks={1: "g2"}))
+    assert (entry.id in ("mpi-peer-gone", "nccl-remote-error"), entry.host) == (True, None)
+    assert entry.cause == "A rank ended while other ranks were connected to it."
+    # Another line names the one that ended.
+    assert found(f"{line}\n{REMOTE.format(2)}{LOST_PEER}", facts=Facts({"g3.lab": "g3"}, {1: "g2"})) == [
+        ("nccl-remote-error", "g3")
+    ]
 
 
 @pytest.mark.parametrize("process", ["[[42683,1],3]", "[prterun-g1-77@1,3]"])

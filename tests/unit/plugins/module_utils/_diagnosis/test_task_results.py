@@ -10,6 +10,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import (
     answer_of,
+    failure_details,
     problems_by_host,
     problems_from_play,
     problems_from_result,
@@ -113,6 +114,35 @@ def test_problems_of_hosts_on_which_tasks_failed():
     }
     assert found["a"][0]["cause"] == "The host cannot take part: it failed to run a private sshd: no sshd."
     assert found["b"][0]["evidence"] == "refused" and found["d"][0]["host"] == "d"
+
+
+@pytest.mark.parametrize(
+    "invocation",
+    ["x", ["problems"], {"module_args": "problems"}, {"module_args": ["problems"]}, {"module_args": {"problems": 5}}],
+)
+def test_a_machine_that_returns_anything_as_its_arguments_has_failed_like_others(invocation):
+    result = {"failed": True, "msg": "no", "invocation": invocation}
+    assert [entry["id"] for entry in problems_by_host({"to x": {"a": result}})["a"]] == ["step-failed"]
+    (entry,) = problems_from_play({"a": result})
+    assert (entry["id"], entry["host"], entry["cause"]) == (
+        "step-failed",
+        "a",
+        "The host cannot take part: it failed to run the job: no.",
+    )
+
+
+def test_logs_and_the_end_are_texts_whatever_a_machine_returned():
+    arguments = {"logs": ["a", {}, 5], "end": ["x"], "problems": [ANY]}
+    told = failure_details({"failed": True, "invocation": {"module_args": arguments}})
+    assert {name: told.get(name) for name in arguments} == {"logs": ["a"], "end": None, "problems": [ANY]}
+    assert "logs" not in failure_details({"failed": True, "logs": {"a": 1}})
+
+
+def test_what_a_host_returned_of_itself_is_its_own_problem():
+    other = {**ANY, "host": "innocent"}
+    assert [entry["host"] for entry in problems_from_play({"a": failed(other)})] == ["a"]
+    # The task may have been one that looked at all hosts.
+    assert [entry["host"] for entry in problems_from_play({"a": failed(other)}, [])] == ["innocent"]
 
 
 LOST = problem("pod-lost", "b").as_dict()
