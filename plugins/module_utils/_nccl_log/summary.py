@@ -187,6 +187,7 @@ def checked_transport(value: t.Any) -> Transport | None:
     sound = (
         isinstance(value, dict)
         and all(isinstance(value.get(name, ...), kinds) for name, kinds in wanted.items())
+        and (value["channels"] is None or 0 <= value["channels"] < 1 << 63)
         and all(ports is None or isinstance(ports, list) for ports in value["nics"].values())
         and all(
             isinstance(entry, dict)

@@ -326,10 +326,11 @@ def _compared(
     if not old or not new:
         row["outcome"] = "only after" if new else "only before"
         return row
-    change = 100 * (statistics.median(old) / statistics.median(new) - 1)
+    before_us, after_us = statistics.median(old), statistics.median(new)
+    change = 100 * (before_us / after_us - 1)
     limit = noise.percent(key, "time_us", (len(old), len(new)))
     # As much faster as slower is the same factor, not the same percentage.
-    distance = max(change, 100 * (100 / (100 + change) - 1))
+    distance = max(change, 100 * (after_us / before_us - 1))
     if limit is None:
         outcome = "noise unknown"
     elif distance <= limit:

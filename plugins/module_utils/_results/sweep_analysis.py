@@ -376,7 +376,9 @@ def _is_as_fast(entry: t.Mapping[str, t.Any], lead: t.Mapping[str, t.Any]) -> bo
 
 def is_slower(entry: t.Mapping[str, t.Any]) -> bool:
     """Whether it is beyond the noise."""
-    return 100 / (1 + entry["gain_percent"] / 100) - 100 > entry["noise_percent"]
+    speed = 1 + entry["gain_percent"] / 100
+    # It rounds to nothing if one of the times is absurd.
+    return speed <= 0 or 100 / speed - 100 > entry["noise_percent"]
 
 
 def swept(documents: t.Sequence[ResultDocument]) -> dict[str, t.Any] | None:
