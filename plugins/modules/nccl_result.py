@@ -487,7 +487,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     results_object,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import check_baseline, read_baseline
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import (
+    LONGEST_TEXT,
+    check_baseline,
+    read_baseline,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import parse_published
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import POINTS, check_documents
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import (
@@ -608,7 +612,7 @@ def baseline_of(given: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
         return None
     if given["document"] is not None:
         return check_baseline(given["document"], "baseline.document")
-    text = read_text(given["path"], "baseline.path")
+    text = read_text(given["path"], "baseline.path", LONGEST_TEXT)
     if text is None:
         raise OptionError("baseline.path", given["path"], "a file on this host, such as nccl_baseline makes")
     return read_baseline(text, "baseline.path")

@@ -16,6 +16,7 @@ import hashlib
 import itertools
 import json
 import math
+import re
 import statistics
 import typing as t
 
@@ -26,6 +27,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables imp
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 BASELINE_SCHEMA = "gpufabric.nccl/baseline/v1"
+
+#: Characters that a file of it may have: those of thousands of runs.
+LONGEST_TEXT = 256 << 20
 
 #: With fewer runs nothing is said of the noise.
 LEAST_RUNS = 3
@@ -233,6 +237,11 @@ def read_baseline(text: str, option: str = "baseline") -> dict[str, t.Any]:
         return check_baseline(json.loads(text), option)
     except (ValueError, RecursionError) as error:
         raise OptionError(option, "text that is no JSON", f"a document of the schema {BASELINE_SCHEMA}") from error
+
+
+def looks_like_baseline(text: str) -> bool:
+    """Whether a text begins as baseline_text writes it, whatever has become of the rest."""
+    return re.match(r'\s*\{\s*"schema":\s*"gpufabric\.nccl/baseline/', text) is not None
 
 
 def baseline_text(baseline: Baseline) -> str:
