@@ -47,6 +47,8 @@ def baseline_of(given: t.Any) -> dict[str, t.Any]:
         baseline["path"] = os.path.realpath(baseline["path"])
     elif baseline["mode"] == "save":
         raise OptionError("report_baseline.path", baseline.get("path"), "the path of a file, since mode is save")
+    elif "document" not in baseline:
+        raise OptionError("report_baseline.path", given.get("path"), "the path of a file to compare with")
     return baseline
 
 

@@ -30,6 +30,8 @@ _LOCK = ".gpufabric-lock"
 
 def open_file(path: str, more_flags: int = 0) -> t.BinaryIO:
     """Open a file to read its bytes. Raises OSError, also for pipes, sockets and devices: reading of them may never end."""
+    if not _is_name(path):
+        raise OSError(errno.EINVAL, "not a name that a file can have", path)
     # To open a pipe would wait until somebody writes to it.
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | more_flags))  # noqa: SIM115  # the caller's
     status = os.fstat(file.fileno())
@@ -37,6 +39,14 @@ def open_file(path: str, more_flags: int = 0) -> t.BinaryIO:
         return file
     file.close()
     raise OSError(errno.EINVAL, "not a file, but a pipe or a device", path)
+
+
+def _is_name(path: str) -> bool:
+    """Whether the system takes it for a path: with a NUL, or what is no text, Python refuses it."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeError:
+        return False
 
 
 class Beginning(io.RawIOBase):
@@ -58,14 +68,17 @@ class Beginning(io.RawIOBase):
         return len(block)
 
 
-def read_text(path: str, option: str | None = None) -> str | None:
+def read_text(path: str, option: str | None = None, most: int | None = None) -> str | None:
     """The text of a file, or None where there is none. ``option``: the one that names the file. See also read_foreign.
 
-    If it exists but cannot be read, raises OptionError, or NodeError without an option.
+    If it exists but cannot be read, or has more than ``most`` characters, raises OptionError, or NodeError without an option.
     """
     try:
         with io.TextIOWrapper(open_file(path), encoding="utf-8", errors="replace") as file:
-            return file.read()
+            text = file.read(None if most is None else most + 1)
+            if most is not None and len(text) > most:
+                raise OSError(errno.EFBIG, f"it has more than {most} characters")
+            return text
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -258,7 +271,7 @@ def is_file_or_nothing(path: str) -> bool:
 
 def check_destination(option: str, path: str) -> None:
     """Raise OptionError if no file can be written there: ``path`` is the value of ``option``."""
-    if not is_file_or_nothing(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+    if not _is_name(path) or not is_file_or_nothing(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path))):
         raise OptionError(option, path, "a path in a folder that exists, of a file or of none yet")
 
 

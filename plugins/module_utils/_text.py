@@ -64,17 +64,22 @@ def clean(text: str) -> str:
 
 def one_line(text: str, most: int = 300) -> str:
     """``clean`` for one line, cut after so many characters. Its blanks stay, as the columns of a table need them."""
-    line = clean(text).replace("\n", " ").replace("\t", " ")
+    line = clean_line(text)
     return line if len(line) <= most else f"{line[:most]}…"
 
 
-def clean_values(value: t.Any) -> t.Any:
-    """``clean`` for all texts in lists and dictionaries."""
+def clean_line(text: str) -> str:
+    """``clean`` for one line, however long it is."""
+    return clean(text).replace("\n", " ").replace("\t", " ")
+
+
+def clean_values(value: t.Any, shown: t.Callable[[str], str] = clean) -> t.Any:
+    """``shown`` of all texts in lists and dictionaries."""
     if isinstance(value, str):
-        return clean(value)
+        return shown(value)
     if isinstance(value, t.Mapping):
-        return {clean_values(key): clean_values(item) for key, item in value.items()}
-    return [clean_values(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {clean_values(key, shown): clean_values(item, shown) for key, item in value.items()}
+    return [clean_values(item, shown) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def inert(text: str) -> str:

@@ -98,6 +98,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     check_destination,
     locked,
@@ -105,9 +106,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     replace_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import (
+    LONGEST_TEXT,
     NOTHING_KEPT,
     baseline_text,
     is_kept,
+    looks_like_baseline,
     make_baseline,
     read_baseline,
     saved_text,
@@ -132,8 +135,12 @@ def run(params: dict[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
 def save(params: dict[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """Read the file, and write it with the runs; what the module returns. Raises GpufabricError."""
     path = params["path"]
-    text = read_text(path, "path") if params["add"] else None
-    earlier = None if text is None else read_baseline(text, "path")
+    text = read_text(path, "path", LONGEST_TEXT)
+    if text and not params["add"] and not looks_like_baseline(text):
+        raise OptionError(
+            "path", path, "the path of a baseline, or of no file yet: add is false, and this file would be lost"
+        )
+    earlier = None if text is None or not params["add"] else read_baseline(text, "path")
     documents = check_documents(params["results"])
     if not any(map(is_kept, documents)):
         warnings = [f"{path} is left as it was: {NOTHING_KEPT}"] if documents else []

@@ -477,6 +477,7 @@ import json
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import AnswerError, check_answer
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, replace_text
@@ -486,9 +487,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     results_object,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import check_baseline, read_baseline
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import (
+    LONGEST_TEXT,
+    check_baseline,
+    read_baseline,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import parse_published
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import POINTS, check_documents
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import (
     BOUNDS,
     LIMITS,
@@ -607,7 +612,7 @@ def baseline_of(given: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
         return None
     if given["document"] is not None:
         return check_baseline(given["document"], "baseline.document")
-    text = read_text(given["path"], "baseline.path")
+    text = read_text(given["path"], "baseline.path", LONGEST_TEXT)
     if text is None:
         raise OptionError("baseline.path", given["path"], "a file on this host, such as nccl_baseline makes")
     return read_baseline(text, "baseline.path")
@@ -617,6 +622,12 @@ def documents_from(params: t.Mapping[str, t.Any]) -> list[ResultDocument]:
     """What is to be judged. Raises GpufabricError."""
     if params["results"] is not None:
         return check_documents(params["results"])
+    try:
+        check_answer("points", "points", params["points"], POINTS)
+    except AnswerError as error:
+        raise OptionError(
+            "points", params["points"], "with argv, env, duration_s and sweep as in a document"
+        ) from error
     documents = parse_results(io.StringIO(params["text"])) if params["src"] is None else documents_of(params["src"])
     return [{**document, "points": params["points"]} for document in documents]
 

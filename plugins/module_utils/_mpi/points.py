@@ -159,21 +159,20 @@ def keep(wanted: t.Sequence[tuple[str, str]], found: t.Mapping[str, tuple[str, s
 
     Both name points by id and fingerprint. Points of the same fingerprint are repeats: each is kept once, by its id if it can be.
     """
-    left = dict(found)
-    kept = {}
+    left: dict[tuple[str, ...], list[str]] = collections.defaultdict(list)
+    for key, (point_id, fingerprint) in list(found.items())[::-1]:
+        left[point_id, fingerprint].append(key)
+        left[(fingerprint,)].append(key)
+    kept: dict[int, str] = {}
+    taken: set[str] = set()
     for same_id in (True, False):
         for number, (point_id, fingerprint) in enumerate(wanted, 1):
-            key = next(
-                (
-                    key
-                    for key, entry in left.items()
-                    if number not in kept and entry[1] == fingerprint and (entry[0] == point_id or not same_id)
-                ),
-                None,
-            )
-            if key is not None:
-                kept[number] = key
-                del left[key]
+            keys = left[(point_id, fingerprint) if same_id else (fingerprint,)]
+            while keys and number not in kept:
+                key = keys.pop()
+                if key not in taken:
+                    kept[number] = key
+                    taken.add(key)
     return dict(sorted(kept.items()))
 
 

@@ -13,6 +13,11 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import UNKNOWN_HARDWARE, Hardware
 
+#: What all numbers are below.
+LARGEST = 1e9
+#: Only typed in.
+_COUNTS = ("gpus", "nvlink_hosts")
+
 
 def checked_hardware(value: t.Any) -> Hardware | None:
     """The hardware of a document that was handed in. Raises GpufabricError where it is something else."""
@@ -21,12 +26,12 @@ def checked_hardware(value: t.Any) -> Hardware | None:
     # Machines with NVLink alone have no ports.
     sound = (
         isinstance(value, dict)
-        and set(UNKNOWN_HARDWARE) <= set(value) <= {*UNKNOWN_HARDWARE, "nvlink_hosts", "in_network_reduction", "typed"}
+        and set(UNKNOWN_HARDWARE) <= set(value) <= {*UNKNOWN_HARDWARE, *_COUNTS, "in_network_reduction", "typed"}
         and all(
-            value[name] is None or _is_amount(value[name]) or (name == "ports" and value[name] == 0)
+            value[name] is None or is_amount(value[name]) or (name == "ports" and value[name] == 0)
             for name in UNKNOWN_HARDWARE
         )
-        and _is_amount(value.get("nvlink_hosts", 1))
+        and all(is_amount(value.get(name, 1)) for name in _COUNTS)
         and isinstance(value.get("in_network_reduction", False), bool)
         and isinstance(value.get("typed", []), list)
         and all(isinstance(name, str) and name in value for name in value.get("typed", []))
@@ -38,5 +43,6 @@ def checked_hardware(value: t.Any) -> Hardware | None:
     return t.cast(Hardware, value)
 
 
-def _is_amount(value: t.Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e9
+def is_amount(value: t.Any) -> bool:
+    """Whether it is a number that hardware may have."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < LARGEST

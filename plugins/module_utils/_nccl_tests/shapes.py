@@ -87,7 +87,8 @@ class Summary(t.TypedDict):
 
 
 class _Typed(t.TypedDict, total=False):
-    #: Typed in, as of thresholds.topology.
+    #: Typed in, as of thresholds.topology. ``gpus``: of a host.
+    gpus: int
     nvlink_hosts: int
     in_network_reduction: bool
     #: The names of all that was typed in.

@@ -16,6 +16,7 @@ import hashlib
 import itertools
 import json
 import math
+import re
 import statistics
 import typing as t
 
@@ -26,6 +27,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables imp
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 BASELINE_SCHEMA = "gpufabric.nccl/baseline/v1"
+
+#: Characters that a file of it may have: those of thousands of runs.
+LONGEST_TEXT = 256 << 20
 
 #: With fewer runs nothing is said of the noise.
 LEAST_RUNS = 3
@@ -235,6 +239,11 @@ def read_baseline(text: str, option: str = "baseline") -> dict[str, t.Any]:
         raise OptionError(option, "text that is no JSON", f"a document of the schema {BASELINE_SCHEMA}") from error
 
 
+def looks_like_baseline(text: str) -> bool:
+    """Whether a text begins as baseline_text writes it, whatever has become of the rest."""
+    return re.match(r'\s*\{\s*"schema":\s*"gpufabric\.nccl/baseline/', text) is not None
+
+
 def baseline_text(baseline: Baseline) -> str:
     """As JSON with one run and one measurement a line, in a fixed order, so that two versions can be compared line by line."""
     lists = [
@@ -326,10 +335,11 @@ def _compared(
     if not old or not new:
         row["outcome"] = "only after" if new else "only before"
         return row
-    change = 100 * (statistics.median(old) / statistics.median(new) - 1)
+    before_us, after_us = statistics.median(old), statistics.median(new)
+    change = 100 * (before_us / after_us - 1)
     limit = noise.percent(key, "time_us", (len(old), len(new)))
     # As much faster as slower is the same factor, not the same percentage.
-    distance = max(change, 100 * (100 / (100 + change) - 1))
+    distance = max(change, 100 * (after_us / before_us - 1))
     if limit is None:
         outcome = "noise unknown"
     elif distance <= limit:

@@ -17,7 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes 
 #: What is found on machines.
 FOUND = ("nic_gbps", "rails", "nvlink_gbytes")
 #: What of a document's hardware its ceiling depends on.
-_SHOWN = (*FOUND, "nvlink_hosts", "in_network_reduction")
+_SHOWN = (*FOUND, "gpus", "nvlink_hosts", "in_network_reduction")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -179,10 +179,7 @@ def _cells(
         runs.setdefault(group, {}).setdefault(setting, []).append(document)
     failed = collections.Counter(_place(document["points"]["sweep"]) for document in excluded)
     for group, settings in runs.items():
-        tables = {
-            setting: [{row["size"]: row for row in document["rows"] if _time(row)} for document in repeats]
-            for setting, repeats in settings.items()
-        }
+        tables = {setting: [_by_size(document) for document in repeats] for setting, repeats in settings.items()}
         # Programs leave out sizes for which there is no memory.
         common = set.intersection(*(set(table) for repeats in tables.values() for table in repeats))
         for low, high in zip([0, *edges], [*edges, math.inf]):
@@ -194,8 +191,8 @@ def _cells(
                     [
                         _Measured(
                             setting,
-                            tuple(_mean([_time(table[size]) for size in sizes]) for table in repeats),
-                            tuple(statistics.mean(_busbw(table[size]) for size in sizes) for table in repeats),
+                            tuple(_mean([table[size][0] for size in sizes]) for table in repeats),
+                            tuple(statistics.mean(table[size][1] for size in sizes) for table in repeats),
                             failed[group, setting],
                         )
                         for setting, repeats in tables.items()
@@ -215,6 +212,19 @@ def _place(point: t.Mapping[str, t.Any]) -> tuple[_Group, _Setting]:
 def _mean(values: t.Sequence[float]) -> float:
     """The geometric mean: a size counts as much as any other, however long it takes."""
     return math.exp(statistics.mean(math.log(value) for value in values))
+
+
+def _by_size(document: ResultDocument) -> dict[int, tuple[float, float]]:
+    """The time and the bus bandwidth of each size; the medians of one that the program ran several times (nccl_benchmark_cycles)."""
+    found: dict[int, list[tuple[float, float]]] = {}
+    for row in document["rows"]:
+        time = _time(row)
+        if time:
+            found.setdefault(row["size"], []).append((time, _busbw(row)))
+    return {
+        size: (statistics.median(row[0] for row in rows), statistics.median(row[1] for row in rows))
+        for size, rows in found.items()
+    }
 
 
 def _time(row: t.Mapping[str, t.Any]) -> float:
@@ -376,7 +386,9 @@ def _is_as_fast(entry: t.Mapping[str, t.Any], lead: t.Mapping[str, t.Any]) -> bo
 
 def is_slower(entry: t.Mapping[str, t.Any]) -> bool:
     """Whether it is beyond the noise."""
-    return 100 / (1 + entry["gain_percent"] / 100) - 100 > entry["noise_percent"]
+    speed = 1 + entry["gain_percent"] / 100
+    # It rounds to nothing if one of the times is absurd.
+    return speed <= 0 or 100 / speed - 100 > entry["noise_percent"]
 
 
 def swept(documents: t.Sequence[ResultDocument]) -> dict[str, t.Any] | None:

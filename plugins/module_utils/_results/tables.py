@@ -14,12 +14,15 @@ import textwrap
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
+    BOOLEAN,
+    BYTES,
     FINITE,
     NUMBER,
     SIMPLE,
     TEXT,
     AnswerError,
     Each,
+    Kind,
     Maybe,
     Optional,
     check_answer,
@@ -46,7 +49,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.straggl
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import share_of_ceiling
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.published import published
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean_values, listing, markdown_plain
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
+    clean,
+    clean_line,
+    clean_values,
+    listing,
+    markdown_plain,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 _DOCUMENT_KEYS = (
@@ -55,7 +64,7 @@ _DOCUMENT_KEYS = (
 )
 _VARIABLES = Each(TEXT, Maybe(SIMPLE))
 #: The shape of ``points``, as far as texts are made of it.
-_POINTS = {
+POINTS = {
     "argv": Optional([TEXT]),
     "env": Optional(_VARIABLES),
     "duration_s": Optional(Maybe(FINITE)),
@@ -69,6 +78,22 @@ _POINTS = {
         }
     ),
 }
+_SIZES = Kind(lambda value: isinstance(value, list) and all(map(BYTES.is_allowed, value)), "a list of sizes in bytes")
+_HOSTS = Kind(lambda value: isinstance(value, list) and all(map(TEXT.is_allowed, value)), "a list of hosts")
+#: The shape of ``verdicts``. Large fleets and long soaks have more hosts and sizes than any other list has items.
+_VERDICTS = [
+    {
+        **dict.fromkeys(("rule", "metric", "unit", "source", "message"), TEXT),
+        "value": Maybe(SIMPLE),
+        **dict.fromkeys(("limit", "percent"), Maybe(FINITE)),
+        "passed": Maybe(BOOLEAN),
+        **dict.fromkeys(("size", "min_bytes", "max_bytes"), Optional(Maybe(BYTES))),
+        "missed_sizes": Optional(_SIZES),
+        "hosts": Optional(_HOSTS),
+    }
+]
+#: Parts of a document that are texts of several lines, or are copied only.
+_MANY_LINES = ("config", "env", "points", "problems", "verdicts")
 _WIDTH = 100
 _MEASURES = ("time", "algbw", "busbw", "#wrong")
 _UNITS_OF_MEASURES = ("us", "GB/s", "GB/s", "")
@@ -105,34 +130,37 @@ def check_documents(documents: t.Any) -> list[ResultDocument]:
             raise GpufabricError("a list of result documents is needed; the verdict of an item is none")
         try:
             check_document("an item", {"json_output": None, **document})
-            check_answer("an item", "points", document["points"], _POINTS)
+            check_answer("an item", "points", document["points"], POINTS)
+            check_answer("an item", "verdicts", document.get("verdicts", []), _VERDICTS)
         except AnswerError as error:
             raise GpufabricError(f"a list of result documents is needed; {error}") from error
-    cleaned: list[t.Any] = [
-        {
-            **clean_values(document),
-            # Documents of earlier releases have neither.
-            "transport": checked_transport(clean_values(document.get("transport"))),
-            "software": clean_values(document.get("software")),
-            "hardware": checked_hardware(document.get("hardware")),
-            "soak": checked_soak(clean_values(document.get("soak"))),
-            "stragglers": checked_stragglers(clean_values(document.get("stragglers"))),
-            "problems": entries_from(document["problems"]),
-            **_checked_names(document),
-        }
-        for document in documents
-    ]
-    return cleaned
+    return [_checked(_with_clean_texts(document)) for document in documents]
 
 
-def _checked_names(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    if "host_names" not in document:
-        return {}
-    names = document["host_names"]
+def _with_clean_texts(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """With texts that may be shown. Names, types and versions are in one line: in a table, a further line may look like anything."""
     return {
-        "host_names": {str(key): str(value) for key, value in clean_values(names).items()}
-        if isinstance(names, dict)
-        else {}
+        clean(str(name)): clean_values(value) if name in _MANY_LINES else clean_values(value, clean_line)
+        for name, value in document.items()
+    }
+
+
+def _checked(document: dict[str, t.Any]) -> t.Any:
+    """With what not all releases wrote. Raises GpufabricError."""
+    names = document.get("host_names")
+    return {
+        **document,
+        "transport": checked_transport(document.get("transport")),
+        "software": document.get("software"),
+        "hardware": checked_hardware(document.get("hardware")),
+        "soak": checked_soak(document.get("soak")),
+        "stragglers": checked_stragglers(document.get("stragglers")),
+        "problems": entries_from(document["problems"]),
+        **(
+            {"host_names": {str(key): str(value) for key, value in names.items()} if isinstance(names, dict) else {}}
+            if "host_names" in document
+            else {}
+        ),
     }
 
 
@@ -232,7 +260,8 @@ def _entry_lines(document: ResultDocument, named_only: t.Container[str]) -> t.It
             word = "KEPT" if judged["passed"] else "UNCHECKED"
             yield from textwrap.wrap(f"{word} {judged['message']}", _WIDTH, subsequent_indent="  ")
     for entry in document["problems"]:
-        where = f"{entry['severity'].upper()} {entry['id']}" + (f" on {entry['host']}" if entry["host"] else "")
+        host = clean_line(entry["host"] or "")
+        where = f"{entry['severity'].upper()} {entry['id']}" + (f" on {host}" if host else "")
         if document["verdict"] in named_only:
             yield f"{where}: see below"
             continue

@@ -19,6 +19,7 @@ import math
 import statistics
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import SIMPLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.result_catalogue import RESULT_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
@@ -27,6 +28,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary i
     describe_transport,
     host_values,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.hardware import LARGEST, is_amount
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS, add_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import (
     UNKNOWN_HARDWARE,
@@ -48,7 +50,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_
     Reference,
     references,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size, parse_size
 
 COLLECTIVES = (
@@ -393,16 +395,28 @@ def _no_number(rule: Rule, document: ResultDocument) -> str:
     return ""
 
 
+def _curves(rule: Rule, document: ResultDocument) -> list[list[tuple[int, list[float]]]]:
+    """The rule's values by size, of each operation apart; those that have two sizes or more."""
+    curves: dict[tuple[t.Any, ...], dict[int, list[float]]] = {}
+    for row, value in _values(document, rule.metric):
+        if rule.meets(row["size"]):
+            curve = curves.setdefault((row["type"], row["redop"], row["root"]), {})
+            curve.setdefault(row["size"], []).append(value)
+    return [list(curve.items()) for curve in curves.values() if len(curve) > 1]
+
+
 def _dip(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
     """Whether bandwidth falls though sizes grow."""
-    values = [(row["size"], value) for row, value in _values(document, rule.metric) if rule.meets(row["size"])]
-    if len(values) < 2:
+    curves = _curves(rule, document)
+    if not curves:
         return _entry(rule, reason=f"the test has fewer than two sizes{_band(rule)}")
-    best, found = values[0], []
-    for size, value in values[1:]:
-        if best[1] > 0:
-            found.append((100 * (1 - value / best[1]), size, value, best))
-        best = max(best, (size, value), key=lambda item: item[1])
+    found = []
+    for (first, values), *larger in curves:
+        best = (first, max(values))
+        for size, values in larger:
+            if best[1] > 0:
+                found.append((100 * (1 - min(values) / best[1]), size, min(values), best))
+            best = max(best, (size, max(values)), key=lambda item: item[1])
     if not found:
         return _entry(rule, reason=f"no bandwidth was measured{_band(rule)}")
     fall, size, value, (best_size, best_value) = max(found)
@@ -414,16 +428,18 @@ def _dip(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
 
 def _cliff(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
     """Whether a time is much more than that of the next smaller size."""
-    values = [(row["size"], value) for row, value in _values(document, rule.metric) if rule.meets(row["size"])]
     steps = [
         (
-            second[1] / first[1],
-            second[0],
-            f"{second[1]:.4g} us at {format_size(second[0])}, {second[1] / first[1]:.3g} times the {first[1]:.4g} us at"
-            f" {format_size(first[0])}",
+            max(times) / usual,
+            size,
+            f"{max(times):.4g} us at {format_size(size)}, {max(times) / usual:.3g} times the {usual:.4g} us at"
+            f" {format_size(smaller)}",
         )
-        for first, second in zip(values, values[1:])
-        if first[1] > 0 and second[0] > first[0]
+        for curve in _curves(rule, document)
+        for (smaller, before), (size, times) in zip(curve, curve[1:])
+        # Of a size that ran several times.
+        for usual in [statistics.median(before)]
+        if usual > 0
     ]
     if not steps:
         return _entry(rule, reason=f"the test has fewer than two sizes{_band(rule)}")
@@ -456,6 +472,7 @@ def _transport_missed(rule: Rule, document: ResultDocument) -> tuple[dict[str, l
     transport = document.get("transport")
     missed: dict[str, list[str]] = {}
     unknown = []
+    lacking = transport is not None and len(transport["nics"]) < document["host_count"]
     for fact, wanted in rule.transport.items():
         if transport is None or (fact in _BETWEEN_HOSTS and document["host_count"] == 1):
             unknown.append(fact)
@@ -465,16 +482,19 @@ def _transport_missed(rule: Rule, document: ResultDocument) -> tuple[dict[str, l
             if value is not None and not _is_met(value, wanted):
                 words = f"{_transport_word(fact, value)} instead of {_transport_word(fact, wanted)}"
                 missed.setdefault(words, []).append(host)
-        if None in values.values() or not values:
+        if lacking or None in values.values() or not values:
             unknown.append(fact)
     return missed, unknown
 
 
 def _why_unknown(document: ResultDocument, facts: t.Iterable[str]) -> str:
-    if document.get("transport") is None:
+    transport = document.get("transport")
+    if transport is None:
         return "NCCL's own log is not there"
     if document["host_count"] == 1:
         return "all ranks are on one host"
+    if len(transport["nics"]) < document["host_count"]:
+        return f"NCCL's log is of {len(transport['nics'])} of {document['host_count']} hosts"
     return f"NCCL's log does not tell {listing(LABELS[fact] for fact in facts)}"
 
 
@@ -484,7 +504,7 @@ def _demanded(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
     missed, unknown = _transport_missed(rule, document)
     passed: bool | None
     if missed:
-        count = len(transport["nics"]) if transport else 0
+        count = max(len(transport["nics"]) if transport else 0, document["host_count"])
         told = [
             f"{words} on {'all hosts' if len(hosts) == count else listing(hosts)}" for words, hosts in missed.items()
         ]
@@ -528,17 +548,17 @@ def _assert(document: ResultDocument, assertion: _Assertion) -> dict[str, t.Any]
     message = assertion.message
     try:
         value = assertion.expression.search(document)
-    except ValueError as error:
-        # All of jmespath's errors are such, as of a function that is given null.
-        value, message = None, f"{message} ({' '.join(str(error).split())})"
+    except (ArithmeticError, RecursionError, ValueError) as error:
+        # Most of jmespath's errors are ValueErrors, as of a function that is given null.
+        value, message = None, f"{message} ({one_line(str(error))})"
     else:
         if not isinstance(value, bool):
-            # Most often a name that the document does not have.
-            message += f" (it gives {json.dumps(value)[:200]}, neither true nor false)"
+            # Most often a name that the document does not have. A part of an expression is no JSON.
+            message += f" (it gives {json.dumps(value, default=str)[:200]}, neither true nor false)"
     return {
         "rule": assertion.name,
         "metric": "assertion",
-        "value": value if isinstance(value, (bool, int, float, str)) else None,
+        "value": value if SIMPLE.is_allowed(value) else None,
         "limit": None,
         "unit": "",
         "source": f"the assertion {assertion.that}",
@@ -794,10 +814,17 @@ def _name(rule: Rule) -> str:
 
 def _distinct(names: t.Iterable[str]) -> t.Iterator[str]:
     """The names, the second of a kind as ``name (2)``: each is one series in Prometheus, and one case in JUnit."""
+    names = list(names)
+    taken = set(names)
     seen: collections.Counter[str] = collections.Counter()
     for name in names:
-        seen[name] += 1
-        yield name if seen[name] == 1 else f"{name} ({seen[name]})"
+        told = name
+        while seen[name] and told in taken:
+            seen[name] += 1
+            told = f"{name} ({seen[name]})"
+        seen[name] = seen[name] or 1
+        taken.add(told)
+        yield told
 
 
 def _reference_rules(name: t.Any, tolerance: t.Any, published: t.Sequence[Reference]) -> list[Rule]:
@@ -852,8 +879,8 @@ def _topology(entry: t.Any) -> Topology:
         else:
             is_count = name in ("nvlink_hosts", "gpus")
             number = _number(option, value, least=1 if is_count else 0)
-            if number == 0:
-                raise OptionError(option, value, "a number above 0")
+            if not is_amount(number):
+                raise OptionError(option, value, f"a number above 0 and below {LARGEST:g}")
             given[name] = int(number) if is_count else number
     return Topology(**given)
 
@@ -867,7 +894,7 @@ def _assertion(index: int, entry: t.Any, compiled: t.Callable[[str], Expression]
         raise OptionError(f"{option}.that", that, "an expression of JMESPath")
     try:
         expression = compiled(that)
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise OptionError(
             f"{option}.that", that, f"an expression of JMESPath ({str(error).partition(chr(10))[0]})"
         ) from error

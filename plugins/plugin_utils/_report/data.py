@@ -578,7 +578,13 @@ def _baseline_entries(baseline: t.Mapping[str, t.Any], tests: t.Sequence[Test]) 
     for entry in baseline.get("measurements") or []:
         try:
             statistic = entry.get("busbw")
-            if statistic is None or not any(_is_of(entry, values) for values in measured):
+            # One that lacks a key is of any such.
+            whole = all(name in entry for name in _OPERATION)
+            if statistic is None or not (
+                tuple(entry[name] for name in _OPERATION) in measured
+                if whole
+                else any(_is_of(entry, values) for values in measured)
+            ):
                 continue
             numbers = statistic if isinstance(statistic, t.Mapping) else {"median": statistic}
             median = float(numbers["median"])

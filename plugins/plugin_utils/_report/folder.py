@@ -14,7 +14,7 @@ import os
 import re
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     locked,
     read_text,
@@ -121,6 +121,9 @@ class ReportFolder:
             if self.exists():
                 return False
             raise NodeError(f"{self._option}: cannot make {self._path}: {error.strerror}") from error
+        except ValueError as error:
+            # A NUL, or half a character.
+            raise OptionError(self._option, self._path, "the path of a folder") from error
         return True
 
     @contextlib.contextmanager

@@ -133,7 +133,8 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         )
     wrong = [test.document["summary"]["wrong"] for test in report.tests]
     known = [number for number in wrong if number is not None]
-    facts.append(("Wrong values", str(sum(known)) if known else "not checked"))
+    unchecked = f", not checked in {len(wrong) - len(known)} of {len(wrong)} tests" if len(known) < len(wrong) else ""
+    facts.append(("Wrong values", f"{sum(known)}{unchecked}" if known else "not checked"))
     facts.append(("Hosts", _range(test.document["host_count"] for test in report.tests if test.document["ranks"])))
     facts.append(("Ranks", _range(test.document["rank_count"] for test in report.tests if test.document["ranks"])))
     tools = list(dict.fromkeys(words.tool_text(test.document) for test in report.tests))

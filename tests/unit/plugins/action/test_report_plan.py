@@ -59,6 +59,8 @@ def test_rules_as_text(plan):
         ({"report_baseline": {"file": "b.json"}}, "report_baseline.file: 'b.json'"),
         ({"report_baseline": {"path": "b", "mode": "sav"}}, "report_baseline.mode: 'sav' is not allowed; allowed: compare, save"),
         ({"report_baseline": {"mode": "save"}}, "report_baseline.path: None"),
+        ({"report_baseline": {"mode": "compare"}}, "report_baseline.path: None is not allowed; allowed: the path of a file to"),
+        ({"report_baseline": {"path": " ", "tolerance_percent": 5}}, "report_baseline.path: ' '"),
         ({"report_baseline": {"path": "b", "tolerance_percent": "much"}}, "report_baseline.tolerance_percent: 'much'"),
     ],
 )  # fmt: skip

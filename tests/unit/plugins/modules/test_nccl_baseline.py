@@ -82,6 +82,7 @@ def test_options_alone_are_checked(run, tmp_path):
         ({"path": "/nosuch/b"}, "path: '/nosuch/b' is not allowed; allowed: a path in a folder that exists"),
         ({"path": "{tmp}"}, "path: '{tmp}' is not allowed; allowed: a path in a folder that exists"),
         ({"path": "/dev/null"}, "path: '/dev/null' is not allowed; allowed: a path in a folder that exists, of a file"),
+        ({"path": "{tmp}/a\0b"}, "path: '{tmp}/a\\x00b' is not allowed; allowed: a path in a folder that exists"),
         ({"results": [{"schema": "x"}]}, "a list of result documents is needed; an item is not of the schema"),
         ({"add": "some"}, "argument 'add' is of type str and we were unable to convert to bool"),
     ],
@@ -97,7 +98,21 @@ def test_a_file_that_is_no_baseline_is_left_alone(run, tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("notes")
     assert run(results=[DOCUMENT], path=str(path))["msg"].startswith("path: 'text that is no JSON' ")
-    assert path.read_text() == "notes"
+    for add in (False, True):
+        for results in ([], [DOCUMENT]):
+            assert run(results=results, path=str(path), add=add)["msg"].startswith("path: ")
+            assert path.read_text() == "notes"
+    # One that was cut gives way to a new one.
+    path.write_text('{"schema": "gpufabric.nccl/baseline/v1", "runs": [')
+    assert run(results=[DOCUMENT], path=str(path), add=False)["changed"]
+
+
+def test_a_file_without_an_end_is_not_read(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(nccl_baseline, "LONGEST_TEXT", 1000)
+    path = tmp_path / "baseline.json"
+    path.write_text(" " * 1001)
+    message = f"path: '{path}' is not allowed; allowed: a file on this host that can be read (it has more than 1000 characters)"
+    assert run(results=[], path=str(path))["msg"] == message
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o664, 0o600])

@@ -90,6 +90,19 @@ FOLDER = "is not allowed; allowed: a path in a folder that exists, of a file or 
             f"dest: '{{tmp}}/none/a.json' {FOLDER}",
         ),
         ({"text": CUT, "dest": "{tmp}"}, f"dest: '{{tmp}}' {FOLDER}"),
+        ({"src": "a\0b"}, f"src: 'a\\x00b' {FILE} (not a name that a file can have)"),
+        (
+            {"text": CUT, "baseline": {"path": "a\0b"}},
+            f"baseline.path: 'a\\x00b' {FILE} (not a name that a file can have)",
+        ),
+        ({"text": CUT, "dest": "/a\0b"}, f"dest: '/a\\x00b' {FOLDER}"),
+        *(
+            (
+                {"text": CUT, "points": points},
+                f"points: {shown} is not allowed; allowed: with argv, env, duration_s and sweep as in a document",
+            )
+            for points, shown in (({"sweep": "x"}, "{{'sweep': 'x'}}"), ({"env": 5}, "{{'env': 5}}"))
+        ),
         ({}, "one of the following is required: src, text, results"),
         ({"src": "/a", "text": "b"}, "parameters are mutually exclusive: src|text|results"),
         (

@@ -43,6 +43,11 @@ def test_only_what_runs_wrote_is_written_over_and_removed(tmp_path):
     assert names_in(path) == ["junit.xml", "notes.txt"] and (path / "junit.xml").read_text() == "of the build"
 
 
+def test_a_path_that_none_can_have_is_named(tmp_path):
+    with pytest.raises(GpufabricError, match="report_dir: '.*x00b' is not allowed; allowed: the path of a folder"):
+        folder_at(tmp_path / "a\0b").claim(NAMES)
+
+
 def test_a_folder_of_runs_alone_goes(tmp_path):
     path = tmp_path / "a" / "results"
     folder = folder_at(path)

@@ -109,6 +109,13 @@ def whole(whole_report):
     return rendered(whole_report)
 
 
+def test_a_test_whose_values_were_not_checked_has_no_wrong_values_either():
+    unchecked = parsed()
+    unchecked[0]["summary"].update(wrong=None, checked=False)
+    page = render(make_report([*parsed(), *unchecked]), ["html"])[0]["html"]
+    assert "<dt>Wrong values</dt><dd>0, not checked in 1 of 2 tests</dd>" in page
+
+
 def test_the_same_numbers_everywhere(whole, whole_report):
     documents = json.loads(whole["json"])["results"]
     assert len(documents) == 25

@@ -205,6 +205,13 @@ def test_slower_and_faster_are_the_same_factor():
             assert (sign, share, found) == (sign, share, outcome)
 
 
+@pytest.mark.parametrize("factor", [1e-17, 1e17, 1e300])
+def test_absurd_times_are_compared_too(factor):
+    assert set(outcomes([run(seed=seed, noise=0.01) for seed in range(3)], [run(factor)])) == {
+        "slower" if factor > 1 else "faster"
+    }
+
+
 def test_what_only_one_side_has_is_told():
     short = run()
     del short["rows"][2:]

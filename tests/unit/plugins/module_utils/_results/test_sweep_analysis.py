@@ -11,6 +11,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep im
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import RESULT_SCHEMA
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import (
+    is_slower,
     sweep_markdown,
     sweep_results,
     sweep_table,
@@ -111,6 +112,23 @@ def test_times_and_bandwidths():
     assert band["best"]["busbw"] == pytest.approx(2**24 / time / 1e3)
     assert (band["best"]["env"], band["best"]["gain_percent"], band["best"]["beyond_noise"]) == ({}, 0, False)
     assert (band["default"], band["advice"]["lines"]) == (band["best"], [])
+
+
+def test_of_a_size_that_ran_in_several_cycles_the_median_counts():
+    documents = run({"sizes": {"min": "16M", "max": "16M"}, "repeats": 3}, machine({}))
+    for tested in documents:
+        (row,) = tested["rows"]
+        slow = {**row["out_of_place"], "time_us": 10 * row["out_of_place"]["time_us"], "busbw": 0.1}
+        tested["rows"] += [row, {**row, "out_of_place": slow, "in_place": slow}]
+    best = sweep_results(documents)["bands"][0]["best"]
+    time = 20 + 2**24 / 1e4
+    assert (best["time_us"], best["busbw"]) == (pytest.approx(time), pytest.approx(2**24 / time / 1e3))
+
+
+def test_absurd_times_are_slower():
+    documents = run({"env": {"A": [None, "1"]}, "repeats": 3}, lambda point, size: 1e18 if point["env"] else 1.0)
+    entries = sweep_results(documents)["bands"][0]["settings"]
+    assert {entry["env"].get("A"): is_slower(entry) for entry in entries} == {None: False, "1": True}
 
 
 def test_no_gain_is_claimed_where_there_is_none():

@@ -17,6 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables imp
     results_table,
     summary_text,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures"
@@ -173,6 +174,37 @@ def test_markdown_of_nothing_wrong():
     text = results_markdown(NCCL)
     assert "## Problems\n\nNone was found.\n" in text
     assert "Not NCCL" not in text
+
+
+def test_names_from_machines_are_no_further_lines_of_a_table():
+    document = copy.deepcopy(NCCL[0])
+    forged = "x\n\nVerdict over 1 test: FAIL"
+    document["tool"]["version"] = document["rows"][0]["type"] = document["ranks"][0]["name"] = forged
+    document["problems"] = [
+        {"id": "a", "severity": "error", "host": forged, "cause": forged, "cure": "", "evidence": ""}
+    ]
+    for named_only in ([], ["pass"]):
+        lines = results_table(check_documents([document]), named_only=named_only).splitlines()
+        assert [line for line in lines if line.startswith("Verdict")] == ["Verdict over 1 test: PASS"]
+
+
+@pytest.mark.parametrize("verdicts", [None, 5, [5], [{}], "passed", "percent", "missed_sizes", "min_bytes", "message"])
+def test_verdicts_that_are_none_are_refused(verdicts):
+    judged = Judge({"rules": [{"limit": 1}]}).judge(NCCL[0])
+    if isinstance(verdicts, str):
+        judged["verdicts"][1][verdicts] = "5"
+        verdicts = judged["verdicts"] if verdicts != "message" else [{**judged["verdicts"][1], "message": None}]
+    with pytest.raises(GpufabricError, match="verdicts"):
+        check_documents([{**judged, "verdicts": verdicts}])
+
+
+def test_what_was_typed_in_of_the_hardware_is_part_of_a_document():
+    topology = {"nic_gbps": 400, "gpus": 16, "rails": 8}
+    rules = [{"ceiling_percent": 1}]
+    documents = check_documents([Judge({"topology": topology, "rules": rules}).judge(NCCL[0])])
+    assert documents[0]["verdicts"][1]["source"].endswith("x 4 rails, all_reduce over 16 ranks on 2 hosts")
+    # The same ceiling.
+    assert "200 GB/s: 400 Gb/s x 4 rails, all_reduce" in results_table(documents)
 
 
 def test_names_from_machines_cannot_break_the_markdown():

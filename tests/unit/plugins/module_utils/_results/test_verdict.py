@@ -283,9 +283,41 @@ def test_cliff(growth, passed):
     assert entry["message"].endswith(f" us at 16 B, {side} the limit of 2 times (the rule)")
 
 
+def of_types(*curves, name="busbw"):
+    """A document with a curve for each of several types: sizes with values, of which one may have several."""
+    tested = document([(size, 1.0) for curve in curves for size, _value in curve])
+    values = [(kind, value) for kind, curve in enumerate(curves) for _size, value in curve]
+    for row, (kind, value) in zip(tested["rows"], values):
+        row["type"] = f"type{kind}"
+        row["out_of_place"][name] = value
+    return tested
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "curves", "value"),
+    [
+        # A slower type is no dip, and one of its own is seen.
+        ("dip_percent", "busbw", ([(1 << 20, 100.0), (2 << 20, 110.0)], [(1 << 20, 50.0), (2 << 20, 55.0)]), 0),
+        ("dip_percent", "busbw", ([(1 << 20, 50.0), (2 << 20, 40.0)], [(1 << 20, 30.0), (2 << 20, 45.0)]), 20),
+        # Nor is a size that ran twice.
+        ("dip_percent", "busbw", ([(1 << 20, 50.0), (1 << 20, 40.0), (2 << 20, 51.0), (2 << 20, 60.0)],), 0),
+        # The cliff is between two rows that are no neighbours.
+        ("cliff_factor", "time_us", ([(8, 10.0), (16, 500.0)], [(8, 10.0), (16, 11.0)]), 50),
+        ("cliff_factor", "time_us", ([(8, 10.0), (16, 11.0)], [(8, 10.0), (16, 500.0)]), 50),
+        ("cliff_factor", "time_us", ([(8, 10.0), (8, 10.0), (16, 11.0), (16, 30.0)],), 3),
+    ],
+)
+def test_dips_and_cliffs_are_those_of_one_type_and_operation(rule, name, curves, value):
+    _result, entry = judged({rule: 5}, of_types(*curves, name=name))
+    assert entry["value"] == value
+
+
 @pytest.mark.parametrize(
     ("that", "passed", "told"),
     [
+        ("&rows", False, "too few (it gives "),
+        ("ceil(`1e400`)", False, "too few (cannot convert float infinity to integer)"),
+        ("to_number('1e400')", False, "too few (it gives Infinity, neither true nor false)"),
         ("rank_count == `16`", True, ""),
         ("rank_count == `8`", False, "too few"),
         ("max(rows[].in_place.busbw) > `375`", True, ""),
@@ -298,6 +330,7 @@ def test_assertions(that, passed, told, compiled):
     assertions = [{"that": that, "msg": "too few", "name": "ranks"}]
     result = Judge(assertions=assertions, compiled=compiled).judge(document())
     entry = result["verdicts"][1]
+    json.dumps(entry, allow_nan=False)
     assert (entry["passed"], result["verdict"]) == (passed, "pass" if passed else "fail")
     assert entry["message"].startswith("ranks" if passed else told)
 
@@ -422,6 +455,9 @@ def test_rules_of_one_name_are_told_apart():
     rules = [{"limit": 1, "name": "fast"}, {"limit": 2, "name": "fast"}]
     judge = Judge({"rules": rules}, assertions=assertions, compiled=lambda that: type("True", (), {"search": bool})())
     assert [entry["rule"] for entry in judge.judge(document())["verdicts"][1:]] == ["fast", "fast (2)", "fast (3)"]
+    rules = [{"limit": 1, "name": name} for name in ("fast", "fast", "fast (2)", "fast (2)")]
+    entries = Judge({"rules": rules}).judge(document())["verdicts"][1:]
+    assert [entry["rule"] for entry in entries] == ["fast", "fast (3)", "fast (2)", "fast (2) (2)"]
 
 
 def test_what_was_judged_before_is_judged_anew():
@@ -510,6 +546,18 @@ def test_transport_is_demanded(demand, found, passed, told):
     assert [problem["host"] for problem in missed] == ([] if passed is not False else ["g3" if "g3" in told else None])
 
 
+def test_a_log_that_lacks_a_host_proves_nothing_of_it():
+    lacking = transport()
+    del lacking["nics"]["g2"]
+    _result, entry = judged({"transport": {"network": "IB"}}, document(hosts=4, transport=lacking))
+    assert (entry["passed"], entry["message"]) == (
+        None,
+        "transport IB: not checked, NCCL's log is of 3 of 4 hosts",
+    )
+    _result, entry = judged({"transport": {"network": "RoCE"}}, document(hosts=4, transport=lacking))
+    assert entry["passed"] is False and entry["message"].endswith("on g0, g1, g3")
+
+
 def test_one_host_has_no_network():
     alone = {**transport(), "nics": {"g0": []}}
     _result, entry = judged({"transport": {"network": "IB", "nvls": True}}, document(hosts=1, transport=alone))
@@ -566,6 +614,7 @@ def test_rules_are_checked(rule, message):
         ({"thresholds": {"topology": {"nics": 8}}}, "thresholds.topology.nics: 8 "),
         ({"thresholds": {"topology": {"rails": 0}}}, "thresholds.topology.rails: 0 "),
         ({"thresholds": {"topology": {"gpus": 0}}}, "thresholds.topology.gpus: 0 "),
+        ({"thresholds": {"topology": {"nic_gbps": 1e9}}}, "thresholds.topology.nic_gbps: 1000000000.0 "),
         ({"thresholds": {"topology": {"in_network_reduction": "x"}}}, "thresholds.topology.in_network_reduction: 'x' "),
         ({"thresholds": {"reference": "mine"}}, "thresholds.reference: 'mine' "),
         *(
@@ -589,6 +638,7 @@ def test_options_are_checked(options, message):
         ({"assertions": [{"msg": "x"}]}, "assertions[0].that: None "),
         ({"assertions": [{"that": "a ==", "msg": "x"}]}, "assertions[0].that: 'a ==' "),
         ({"assertions": [{"that": "a", "message": "x"}]}, "assertions[0]: "),
+        ({"assertions": [{"that": "!" * 5000 + "a"}]}, "assertions[0].that: '!!!"),
     ],
 )
 def test_assertions_are_checked(options, message, compiled):
