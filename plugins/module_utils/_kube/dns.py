@@ -23,14 +23,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import answer_of
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import is_ready, pod_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import ENDED, is_over, is_ready, pod_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import cluster_labels
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import is_silence
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 Object = t.Mapping[str, t.Any]
 
-_ENDED = ("Succeeded", "Failed")
 _SHOWN = 5
 
 
@@ -39,7 +38,7 @@ def pod_addresses(pods: t.Iterable[Object]) -> dict[str, str]:
     addresses = {}
     # The newest of a name counts.
     for pod in sorted(pods, key=_age):
-        if pod["status"].get("podIP") and not _is_over(pod):
+        if pod["status"].get("podIP") and not is_over(pod):
             parts = [_hostname(pod), pod["spec"].get("subdomain"), pod["metadata"]["namespace"]]
             addresses[".".join(parts if parts[1] else parts[:1])] = pod["status"]["podIP"]
     return addresses
@@ -47,10 +46,6 @@ def pod_addresses(pods: t.Iterable[Object]) -> dict[str, str]:
 
 def _age(pod: Object) -> str:
     return pod["metadata"].get("creationTimestamp") or ""
-
-
-def _is_over(pod: Object) -> bool:
-    return bool(pod["status"].get("phase") in _ENDED or pod["metadata"].get("deletionTimestamp"))
 
 
 def _hostname(pod: Object) -> str:
@@ -70,7 +65,7 @@ class _Cluster:
     def pod(self, hostname: str) -> Object | None:
         """The pod that has a name now, or had it last."""
         found = [pod for pod in self.pods or () if hostname in (pod["spec"].get("hostname"), pod["metadata"]["name"])]
-        return max(found, key=lambda pod: (not _is_over(pod), _age(pod))) if found else None
+        return max(found, key=lambda pod: (not is_over(pod), _age(pod))) if found else None
 
     def owner(self, address: str) -> str:
         """Who has an address now, in words."""
@@ -79,7 +74,7 @@ class _Cluster:
         names = [
             pod["metadata"]["name"]
             for pod in self.pods
-            if pod["status"].get("podIP") == address and pod["status"].get("phase") not in _ENDED
+            if pod["status"].get("podIP") == address and pod["status"].get("phase") not in ENDED
         ]
         return f"that of pod {', '.join(names)}" if names else f"that of no pod in namespace {self.namespace}"
 
@@ -248,7 +243,7 @@ def _pod_problems(
         yield from wrong
         return
     status = pod["status"]
-    if _is_over(pod):
+    if is_over(pod):
         state = "being deleted" if pod["metadata"].get("deletionTimestamp") else status["phase"]
         yield problem("dns-pod-ended", name, _condition_text(pod), state=state)
         return
@@ -345,7 +340,7 @@ def _stale_problem(cluster: _Cluster, entry: Object, failure: Object) -> Problem
     written = [item for key in (name, name.rstrip("."), labels[0]) for item in in_file.get(key.lower(), ())]
     if set(addresses) & set(written):
         return problem("dns-hosts-file", name, evidence)
-    if pod is not None and pod["status"].get("podIP") in addresses and not _is_over(pod):
+    if pod is not None and pod["status"].get("podIP") in addresses and not is_over(pod):
         return problem("dns-pod-replaced", name, evidence)
     if cluster.endpoints:
         evidence += f"; endpoints of {service}: {_listing(cluster.endpoint_texts(service or ''))}"

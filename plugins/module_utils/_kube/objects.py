@@ -189,6 +189,9 @@ def run_taken(
         theirs, ours = _annotation(item, OWNER_ANNOTATION), by_kind.get(item["kind"])
         if theirs not in (None, owner):
             state = f"belongs to {theirs}"
+        elif theirs is None and item["kind"] == "MPIJob" and not is_finished(item):
+            # Anybody may have applied a manifest that was rendered.
+            state = "has a live MPIJob without an owner, such as one from a manifest"
         elif ours is None:
             continue
         elif not is_finished(item) and not has_settings(item, ours):

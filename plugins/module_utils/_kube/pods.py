@@ -41,8 +41,15 @@ Object = t.Mapping[str, t.Any]
 CONTAINER = "worker"
 #: Whose objects these are, and the prefix of the variables.
 ROLE = "worker_pods"
+#: The phases of pods that have ended.
+ENDED = ("Succeeded", "Failed")
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
+_KEY = r"[A-Za-z0-9][A-Za-z0-9./_-]*"
+_VALUE = r"[A-Za-z0-9._-]*"
+# A blank one is none to Kubernetes, which has all pods of the namespace then.
+_REQUIREMENT = rf"\s*(?:!\s*{_KEY}|{_KEY}(?:\s*(?:==?|!=|<|>)\s*{_VALUE}|\s+(?:not)?in\s*\([A-Za-z0-9._,\s-]*\))?)\s*"
+_SELECTOR = re.compile(rf"{_REQUIREMENT}(?:,{_REQUIREMENT})*\Z")
 _ORDINAL = re.compile(r"(\d+)")
 _LONGEST_REASON = 200
 #: How long pods may take to start, by the prefix of the role's variables.
@@ -100,6 +107,8 @@ def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
 
 def _selector_of(ways: Object) -> str | None:
     if "mpijob" in ways:
+        if not _NAME.match(ways["mpijob"]):
+            raise OptionError("worker_pods_mpijob", ways["mpijob"], "the name of an MPIJob")
         return job_selector(ways["mpijob"], "worker")
     if "names" in ways:
         for name in ways["names"]:
@@ -109,11 +118,13 @@ def _selector_of(ways: Object) -> str | None:
         twice = [name for name, number in counted.items() if number > 1]
         if twice:
             raise OptionError("worker_pods_names", twice[0], "each pod once")
+    if "selector" in ways and not _SELECTOR.match(ways["selector"]):
+        raise OptionError("worker_pods_selector", ways["selector"], "a label selector, such as app=nccl,tier!=test")
     return ways.get("selector")
 
 
 def _check_creation(settings: Object) -> None:
-    if not settings["image"]:
+    if not settings["image"].strip():
         raise OptionError(
             "worker_pods_image",
             settings["image"],
@@ -195,10 +206,15 @@ def in_rank_order(pods: t.Iterable[Object]) -> list[Object]:
     return sorted(pods, key=key)
 
 
+def is_over(pod: Object) -> bool:
+    """Whether the pod has ended, or is about to go."""
+    return bool(pod["status"].get("phase") in ENDED or pod["metadata"].get("deletionTimestamp"))
+
+
 def is_ready(pod: Object) -> bool:
-    """Whether Kubernetes says so, and the pod is not about to go."""
+    """Whether Kubernetes says so, and the pod is not over: a node that was lost may have left both."""
     conditions = {item["type"]: item["status"] for item in pod["status"].get("conditions") or ()}
-    return conditions.get("Ready") == "True" and not pod["metadata"].get("deletionTimestamp")
+    return conditions.get("Ready") == "True" and not is_over(pod)
 
 
 def is_current(pod: Object, stateful_set: Object | None) -> bool:
@@ -452,4 +468,4 @@ def _loss(entry: Object, pod: Object | None) -> Problem | None:
             return problem("oom-killed", name, f"OOMKilled, {node}", program=f"the container {status['name']}")
         if anew or pod["status"].get("phase") == "Running":
             return problem("pod-restarted", name, node, reason=_exit_of(ended))
-    return _ended(pod, "worker_pods_") if pod["status"].get("phase") in ("Failed", "Succeeded") else None
+    return _ended(pod, "worker_pods_") if pod["status"].get("phase") in ENDED else None
