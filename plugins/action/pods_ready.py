@@ -15,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
     in_rank_order,
     is_current,
@@ -26,6 +27,7 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
     CLUSTER_ARGUMENTS,
     ClusterAction,
     Unanswered,
+    check_times,
 )
 
 _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
@@ -58,6 +60,12 @@ class ActionModule(ClusterAction):
             required_one_of=[("label_selector", "names")],
             mutually_exclusive=[("label_selector", "names")],
         )[1]
+        check_times(self._arguments)
+        for option in ("label_selector", "names"):
+            given = self._arguments[option]
+            # Kubernetes would have all pods of the namespace.
+            if given is not None and not "".join(given).strip():
+                raise AnsibleActionFail(str(OptionError(option, given, "what selects pods")))
         self.prepare(self._arguments, task_vars)
         begin = time.monotonic()
         refusing: list[dict[str, t.Any]] = []

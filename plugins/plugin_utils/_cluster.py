@@ -9,13 +9,16 @@
 from __future__ import annotations
 
 import abc
+import math
 import time
 import typing as t
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import crashed_containers, is_ready
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import hidden
@@ -142,6 +145,13 @@ class ClusterAction(ClusterMixin):
     @abc.abstractmethod
     def act(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
         """What the action is for; what it returns. Raises Unanswered."""
+
+
+def check_times(arguments: t.Mapping[str, t.Any]) -> None:
+    """Raise AnsibleActionFail unless all arguments that are seconds can be waited for."""
+    for name, value in arguments.items():
+        if name.endswith(("timeout", "interval")) and not 0 <= value < math.inf:
+            raise AnsibleActionFail(str(OptionError(name, value, "0 or more seconds")))
 
 
 class ClusterRoleAction(ClusterMixin, VariablesAction):

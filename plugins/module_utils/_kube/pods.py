@@ -52,6 +52,7 @@ _REQUIREMENT = rf"\s*(?:!\s*{_KEY}|{_KEY}(?:\s*(?:==?|!=|<|>)\s*{_VALUE}|\s+(?:n
 _SELECTOR = re.compile(rf"{_REQUIREMENT}(?:,{_REQUIREMENT})*\Z")
 _ORDINAL = re.compile(r"(\d+)")
 _LONGEST_REASON = 200
+_LONGEST_LOG = 8192
 #: How long pods may take to start, by the prefix of the role's variables.
 _TIMEOUTS = {"worker_pods_": "worker_pods_timeout", "mpijob_": "mpijob_start_timeout"}
 
@@ -285,21 +286,23 @@ def pod_problems(
     ``pods``: all that are wanted and there. ``events``: of their namespace. ``logs``: the last log lines by pod.
     ``missing``: names of objects, such as the StatefulSet, whose pods are not all there. ``prefix``: of the role's variables.
     """
-    problems = [_not_created(name, events, prefix) for name in missing]
+    by_name = collections.defaultdict(list)
+    for event in events:
+        by_name[event["involvedObject"].get("name")].append(event)
+    problems = [_not_created(name, by_name[name], prefix) for name in missing]
     for pod in pods:
         if not is_ready(pod):
-            problems.append(_not_ready(pod, events, logs.get(pod["metadata"]["name"], ""), prefix))
+            name = pod["metadata"]["name"]
+            problems.append(_not_ready(pod, by_name[name], logs.get(name, ""), prefix))
     return problems
 
 
-def _warnings(events: t.Iterable[Object], name: str, uid: str | None = None) -> list[str]:
-    """The messages of an object's warnings, the latest last, each once."""
+def _warnings(events: t.Iterable[Object], uid: str | None = None) -> list[str]:
+    """The messages of the warnings among the events of an object's name, the latest last, each once."""
     found = [
         event
         for event in events
-        if event.get("type") == "Warning"
-        and event["involvedObject"].get("name") == name
-        and (uid is None or event["involvedObject"].get("uid") in (None, "", uid))
+        if event.get("type") == "Warning" and (uid is None or event["involvedObject"].get("uid") in (None, "", uid))
     ]
     found.sort(key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
     return list(dict.fromkeys(f"{event.get('reason')}: {(event.get('message') or '').strip()}" for event in found))
@@ -323,9 +326,7 @@ def _short(said: str) -> str:
 
 
 def _not_created(name: str, events: t.Sequence[Object], prefix: str) -> Problem:
-    return _told(
-        _warnings(events, name), name, ("pod-quota", "pod-scc", "pod-refused"), "pod-not-created", prefix=prefix
-    )
+    return _told(_warnings(events), name, ("pod-quota", "pod-scc", "pod-refused"), "pod-not-created", prefix=prefix)
 
 
 #: What a container waits for: the problem's id. What is not here is told in Kubernetes' words.
@@ -343,7 +344,7 @@ _WAITING = {
 
 def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -> Problem:
     name, status = pod["metadata"]["name"], pod["status"]
-    warnings = _warnings(events, name, pod["metadata"].get("uid"))
+    warnings = _warnings(events, pod["metadata"].get("uid"))
     last = warnings[-1] if warnings else ""
     if pod["metadata"].get("deletionTimestamp"):
         return problem("pod-deleted", name)
@@ -396,7 +397,8 @@ def _container_ended(name: str, container: str, ended: Object, log: str, warning
     said = ended.get("message") or ""
     if ended.get("reason") in ("StartError", "ContainerCannotRun"):
         return problem("pod-start", name, said, prefix=prefix, **({"reason": _short(said)} if said else {}))
-    evidence = log.strip() or said or warning
+    # A line of a log may have 16 KiB.
+    evidence = log.strip()[-_LONGEST_LOG:] or said or warning
     if ended.get("reason") == "OOMKilled":
         return problem("oom-killed", name, evidence or "OOMKilled", program=f"the container {container}")
     return problem("pod-crash", name, evidence, container=container, reason=_exit_of(ended))
@@ -467,5 +469,5 @@ def _loss(entry: Object, pod: Object | None) -> Problem | None:
         if ended.get("reason") == "OOMKilled":
             return problem("oom-killed", name, f"OOMKilled, {node}", program=f"the container {status['name']}")
         if anew or pod["status"].get("phase") == "Running":
-            return problem("pod-restarted", name, node, reason=_exit_of(ended))
+            return problem("pod-restarted", name, node, reason=_exit_of(ended) if ended else None)
     return _ended(pod, "worker_pods_") if pod["status"].get("phase") in ENDED else None

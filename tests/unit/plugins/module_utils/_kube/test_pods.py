@@ -556,3 +556,18 @@ def test_lost_pods(now, told):
 
 def test_a_variable_without_a_value_is_not_set():
     assert container(env={"A": 1, "B": None})["env"] == [{"name": "A", "value": "1"}]
+
+
+def test_a_restart_of_which_nothing_else_is_known_has_no_exit_status():
+    joined = joined_pod(pod(), "worker")
+    (problem,) = lost_pods([joined], [pod(containers=[status({"running": {}}, restarts=1)])])
+    assert problem.id == "pod-restarted" and "None" not in problem.cause
+
+
+def test_of_a_log_with_long_lines_the_end_is_shown():
+    (problem,) = pod_problems(
+        [pod(ready="False", containers=[status({"terminated": {"exitCode": 1, "reason": "Error"}})])],
+        [],
+        {"p-0": "x" * 10**6 + "the end"},
+    )
+    assert problem.id == "pod-crash" and problem.evidence.endswith("the end") and len(problem.evidence) < 10**4
