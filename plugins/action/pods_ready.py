@@ -100,12 +100,13 @@ class ActionModule(ClusterAction):
         return len(set(self._arguments["names"] or ())) or max(len(pods), 1)
 
     def _look(self) -> tuple[list[t.Mapping[str, t.Any]], t.Mapping[str, t.Any] | None]:
-        """The pods in rank order, without those that have ended well, and the StatefulSet."""
+        """The pods in rank order, of selected ones those that have not ended well, if there are any; and the StatefulSet."""
         selector, names = self._arguments["label_selector"], self._arguments["names"]
         found = self.ask("Pod", label_selectors=[selector] if selector else [])
-        pods = [pod for pod in found if pod["status"].get("phase") != "Succeeded"]
         if names:
-            pods = [pod for pod in pods if pod["metadata"]["name"] in names]
+            pods = [pod for pod in found if pod["metadata"]["name"] in names]
+        else:
+            pods = [pod for pod in found if pod["status"].get("phase") != "Succeeded"] or found
         name = self._arguments["stateful_set"]
         sets = self.ask("StatefulSet", api_version="apps/v1", name=name) if name else []
         return in_rank_order(pods), sets[0] if sets else None

@@ -370,7 +370,7 @@ def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -
                 said = pulling[-1]
             facts: dict[str, str | None] = {"reason": _short(said)} if said else {}
             return problem(_WAITING[waiting["reason"]], name, f"{waiting['reason']}: {said}", prefix=prefix, **facts)
-    if status.get("phase") == "Failed":
+    if status.get("phase") in ENDED:
         return _ended(pod, prefix)
     if status.get("phase") == "Running":
         return problem("pod-not-ready", name, last, **({"reason": _short(last)} if last else {}))

@@ -94,3 +94,11 @@ def test_what_a_second_look_would_not_change_ends_it_at_once(case):
 def test_what_selects_all_pods_or_never_ends_is_refused(given, words):
     with pytest.raises(AnsibleActionFail, match=words):
         Looks([pod(2)], **given).act(None)
+
+
+@pytest.mark.parametrize("given", [{}, {"names": None, "label_selector": "app=x"}])
+def test_a_pod_that_has_ended_well_is_not_told_to_be_missing(given):
+    done = pod()
+    done["status"] = {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}
+    result = Looks([done], timeout=0, **given).act(None)
+    assert [item["id"] for item in result["problems"]] == ["pod-failed"]
