@@ -46,6 +46,8 @@ _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
 _AT_ONCE = 16
 #: What a shell ends with where a program is missing, or is none.
 _NOT_THERE = (126, 127)
+#: Bytes of what a program in a pod, or kubectl, said last.
+_LONGEST_ANSWER = 4096
 
 
 class ActionModule(ClusterAction):
@@ -135,7 +137,9 @@ class ActionModule(ClusterAction):
         found: list[ProblemDict] = []
         for name, (status, _stdout, stderr) in answers.items():
             if status != 0:
-                told = _exec_problems(name, interpreter, status, stderr.decode(errors="replace").strip())
+                told = _exec_problems(
+                    name, interpreter, status, stderr[-_LONGEST_ANSWER:].decode(errors="replace").strip()
+                )
                 found += [entry for entry in told if entry not in found]
         if found:
             raise Unanswered({"problems": found})

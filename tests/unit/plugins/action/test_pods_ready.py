@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufabric.nccl.plugins.action.pods_ready import ActionModule
@@ -102,3 +104,19 @@ def test_a_pod_that_has_ended_well_is_not_told_to_be_missing(given):
     done["status"] = {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}
     result = Looks([done], timeout=0, **given).act(None)
     assert [item["id"] for item in result["problems"]] == ["pod-failed"]
+
+
+class Talks(Looks):
+    """Looks at pods whose interpreter prints without end."""
+
+    _check_interpreter = ActionModule._check_interpreter
+
+    def _way_to(self, _pod):
+        return types.SimpleNamespace(exec_command=lambda _command: (1, b"", b"x" * 10**6 + b"the end"))
+
+
+def test_of_what_an_interpreter_prints_little_is_shown():
+    with pytest.raises(Unanswered) as error:
+        Talks([pod()], timeout=0).act(None)
+    (told,) = error.value.problems
+    assert told["evidence"].endswith("the end") and len(told["cause"]) < 5000
