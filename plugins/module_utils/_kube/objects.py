@@ -94,7 +94,8 @@ def removal_command(run_id: str, role: str, cluster: t.Mapping[str, str | None])
 
 def ownership(owner: str, settings: t.Any) -> dict[str, str]:
     """The annotations that say whose an object is. ``settings``: all that it is made with, as data."""
-    text = json.dumps(settings, sort_keys=True, default=str)
+    # A key may be what YAML makes of on, true or 1, which cannot be sorted among texts.
+    text = json.dumps(json.loads(json.dumps(settings, default=str)), sort_keys=True)
     return {OWNER_ANNOTATION: owner, SETTINGS_ANNOTATION: hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 
@@ -34,6 +35,11 @@ def check_pod_settings(prefix: str, settings: t.Mapping[str, t.Any], least: t.Ma
         if not smallest <= settings[name] <= largest:
             allowed = f"{smallest} or more" if settings[name] < smallest else f"at most {largest}"
             raise OptionError(f"{prefix}_{name}", settings[name], allowed)
+    for name in ("affinity", "env", "pod_spec", "resources", "tolerations"):
+        try:
+            json.dumps(settings[name], default=str)
+        except (RecursionError, TypeError, ValueError):
+            raise OptionError(f"{prefix}_{name}", Hidden(), "what JSON can hold") from None
     quantities = {"shm_size": settings["shm_size"]}
     quantities.update({f"resources[{name}]": value for name, value in settings["resources"].items()})
     for name, value in quantities.items():

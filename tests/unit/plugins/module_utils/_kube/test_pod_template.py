@@ -116,11 +116,20 @@ class TestBothKinds:
             ({"annotations": {"note": None}}, r"annotations\[note\]: None "),
             ({"env": {"A B": "x"}}, "env: 'A B' "),
             ({"image": " "}, "image: ' '"),
+            ({"affinity": {(1, 2): 1}}, r"affinity: \(not shown\) .* what JSON can hold"),
+            ({"env": {"A": 10**5000}}, "env: "),
+            ({"resources": {"cpu": 10**5000}}, "resources: "),
         ],
     )
     def test_wrong_settings_are_named(self, template, changes, named):
         with pytest.raises(OptionError, match=named):
             template(**changes)
+
+
+@pytest.mark.parametrize("template", [of_stateful_set, of_job])
+def test_keys_may_be_what_yaml_makes_of_texts(template):
+    spec = template(node_selector={"a": "b"}, pod_spec={"nodeSelector": {True: "x", 2: "y"}})["spec"]
+    assert spec["nodeSelector"] == {"a": "b", True: "x", 2: "y"}
 
 
 @pytest.mark.parametrize("size", ["65536Ki", "16Gi", "1.5G", "500m", "1e9", "8"])
