@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import math
+import re
 import time
 import typing as t
 
@@ -31,6 +32,8 @@ CLUSTER_ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "namespace": {"type": "str", "default": "default"},
 }
 
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
+
 #: More would be noise in a message.
 _MOST_LOGS = 5
 #: What a kubelet answers for a container that it has removed.
@@ -43,12 +46,16 @@ _PAUSE = 2
 
 
 def cluster_of(variables: t.Mapping[str, t.Any]) -> dict[str, str | None]:
-    """The arguments of CLUSTER_ARGUMENTS, of a role's variables."""
+    """The arguments of CLUSTER_ARGUMENTS, of a role's variables. Raises OptionError."""
     names = {
         "kubeconfig": "gpufabric_kubeconfig",
         "context": "gpufabric_kube_context",
         "namespace": "gpufabric_namespace",
     }
+    namespace = variables[names["namespace"]]
+    # With a blank one, such as an answer of a survey, Kubernetes looks in all namespaces.
+    if not _NAMESPACE.match(namespace):
+        raise OptionError(names["namespace"], namespace, "the name of a namespace")
     return {name: variables[variable] for name, variable in names.items()}
 
 

@@ -75,6 +75,16 @@ def test_a_wrong_variable_of_pods_is_one_line_that_names_it(pods, variables, mes
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
 
 
+@pytest.mark.parametrize("value", ["", " ", "a/b", "..", "My-Team"])
+def test_a_namespace_that_can_be_none_is_refused(pods, job, value):
+    """With a blank one, Kubernetes looks in all."""
+    for plan in (pods, job):
+        result = plan(gpufabric_namespace=value)
+        assert result["failed"] and result["msg"] == (
+            f"gpufabric_namespace: {value!r} is not allowed; allowed: the name of a namespace"
+        )
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("volumes", None), ("containers", [5]), ("containers", [{"name": []}]), ("initContainers", [{"image": "i"}])],
