@@ -58,6 +58,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template 
     make_template,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import is_ready, pod_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import is_cluster_domain
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import Launch, common_options, pod_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import telling_lines
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
@@ -245,6 +246,10 @@ def _check(settings: Object) -> None:
         )
     if settings["ssh_port"] is not None and not 1 <= settings["ssh_port"] <= 65535:
         raise OptionError("mpijob_ssh_port", settings["ssh_port"], "1 to 65535")
+    if not settings["ssh_auth_mount_path"].startswith("/"):
+        raise OptionError("mpijob_ssh_auth_mount_path", settings["ssh_auth_mount_path"], "an absolute path")
+    if not is_cluster_domain(settings["cluster_domain"]):
+        raise OptionError("mpijob_cluster_domain", settings["cluster_domain"], "a domain name, such as cluster.local")
     check_environment_names("nccl_benchmark_forward_env", settings["benchmark"]["forward_env"])
 
 
