@@ -96,4 +96,5 @@ class ActionModule(ClusterAction):
         if launcher is None:
             return ""
         answer = self.execute("kubernetes.core.k8s_log", name=launcher["metadata"]["name"], container="launcher")
-        return own_log(answer.get("log") or "")
+        # Why there is none stands in its place: the problem run-missing sends there.
+        return own_log(answer.get("log") or str(answer.get("msg") or ""))
