@@ -351,9 +351,8 @@ def _resolver_problem(cluster: _Cluster, name: str, short: str, seen: _Seen) -> 
     full = f"{short}.svc.{cluster.domain}"
     errors, config = seen.errors, seen.config
     # As mpi_hostfile tries them.
-    tried = [item for item in (name, f"{name}.{cluster.domain}", f"{name}.{cluster.domain}.") if item in errors] or [
-        name
-    ]
+    names = (name, f"{name}.{cluster.domain}", f"{name}.{cluster.domain}.")
+    tried = [item for item in names if item in errors] or [name]
     said = "; ".join(f"{item}: {errors[item]}" for item in tried if item in errors)
     evidence = "\n".join(item for item in (said, str(config or "")) if item)
 
