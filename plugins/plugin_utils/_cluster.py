@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import math
+import os
 import re
 import time
 import typing as t
@@ -56,6 +57,9 @@ def cluster_of(variables: t.Mapping[str, t.Any]) -> dict[str, str | None]:
     # With a blank one, such as an answer of a survey, Kubernetes looks in all namespaces.
     if not _NAMESPACE.match(namespace):
         raise OptionError(names["namespace"], namespace, "the name of a namespace")
+    kubeconfig = variables[names["kubeconfig"]]
+    if kubeconfig and os.path.isdir(kubeconfig):
+        raise OptionError(names["kubeconfig"], kubeconfig, "the path of a file")
     return {name: variables[variable] for name, variable in names.items()}
 
 
@@ -64,8 +68,17 @@ class Unanswered(Exception):
 
     def __init__(self, answer: t.Mapping[str, t.Any]) -> None:
         self.problems = problems_from_result(answer)
-        self.message = str(answer.get("msg") or "")
+        self.message = _reason(answer)
         super().__init__(problems_text(self.problems) if self.problems else clean(self.message).strip())
+
+
+def _reason(answer: t.Mapping[str, t.Any]) -> str:
+    """Why a module failed; of one that crashed, the last line that Python says: ansible-core may give no ``msg`` then."""
+    if answer.get("msg"):
+        return str(answer["msg"])
+    error = answer.get("exception")
+    text = str(getattr(getattr(error, "event", None), "msg", None) or error or "").strip()
+    return text.splitlines()[-1] if text else "a module of kubernetes.core gave no reason"
 
 
 class ClusterMixin(ActionBase):

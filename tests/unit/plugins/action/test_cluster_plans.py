@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 import socket
+import types
 
 import pytest
 import yaml
 from ansible_collections.gpufabric.nccl.plugins.action.mpijob_plan import ActionModule as MPIJobPlan
 from ansible_collections.gpufabric.nccl.plugins.action.worker_pods_plan import ActionModule as WorkerPodsPlan
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import Unanswered
 
 
 @pytest.fixture
@@ -83,6 +85,25 @@ def test_a_namespace_that_can_be_none_is_refused(pods, job, value):
         assert result["failed"] and result["msg"] == (
             f"gpufabric_namespace: {value!r} is not allowed; allowed: the name of a namespace"
         )
+
+
+def test_a_directory_is_no_configuration_of_a_cluster(pods, tmp_path):
+    result = pods(gpufabric_kubeconfig=str(tmp_path))
+    assert result["msg"] == f"gpufabric_kubeconfig: {str(tmp_path)!r} is not allowed; allowed: the path of a file"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"msg": "refused"}, "refused"),
+        ({"exception": "Traceback\n  x\nOSError: no"}, "OSError: no"),
+        # As ansible-core 2.19 has it.
+        ({"exception": types.SimpleNamespace(event=types.SimpleNamespace(msg="no disk"))}, "no disk"),
+        ({}, "a module of kubernetes.core gave no reason"),
+    ],
+)
+def test_a_module_that_crashed_has_a_reason(answer, words):
+    assert str(Unanswered({"failed": True, **answer})) == words
 
 
 @pytest.mark.parametrize(
