@@ -96,6 +96,8 @@ NO_BLANK = (
     "worker_pods_timeout",
 )
 
+_GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+
 _ROLES = pathlib.Path(__file__).parents[2] / "roles"
 _PREFIXES = ("compare_", "diagnose_", "gpufabric_", *sorted(f"{path.name}_" for path in _ROLES.iterdir()))
 
@@ -205,11 +207,14 @@ def check_own_run(name: str, value: t.Any, given: t.Any) -> None:
 def check_group(
     name: str, group: str, mark: str, hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[str, t.Any]]
 ) -> None:
-    """Raise OptionError if others than those that a role joins to its group are in it: they would take part.
+    """Raise OptionError if others than those that a role joins to its group are in it: they would take part. Or if plays would not find it.
 
     ``name``: the variable that names the ``group``. ``mark``: a variable that the role gives to those that it joins. ``hosts``: of
     the group now. ``variables``: by host, as ``hostvars`` holds them.
     """
+    # As a pattern of hosts, "gpu workers" is two groups, and a play that finds none is skipped.
+    if not _GROUP.match(group):
+        raise OptionError(name, group, "the name of a group: letters, digits, underscores, dots and dashes")
     others = [host for host in hosts if mark not in variables[host]]
     if others:
         raise OptionError(name, group, f"another group, since the inventory has {listing(others)} in this one")

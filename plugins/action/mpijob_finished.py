@@ -20,6 +20,7 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
     CLUSTER_ARGUMENTS,
     ClusterAction,
     Unanswered,
+    check_times,
 )
 
 _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
@@ -43,6 +44,7 @@ class ActionModule(ClusterAction):
     def act(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
         """Wait."""
         arguments = self.validate_argument_spec(_ARGUMENT_SPEC)[1]
+        check_times(arguments)
         self.prepare(arguments, task_vars)
         begin = time.monotonic()
         while True:
@@ -94,4 +96,5 @@ class ActionModule(ClusterAction):
         if launcher is None:
             return ""
         answer = self.execute("kubernetes.core.k8s_log", name=launcher["metadata"]["name"], container="launcher")
-        return own_log(answer.get("log") or "")
+        # Why there is none stands in its place: the problem run-missing sends there.
+        return own_log(answer.get("log") or str(answer.get("msg") or ""))

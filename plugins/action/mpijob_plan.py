@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import string
 import typing as t
@@ -97,19 +98,10 @@ class ActionModule(PlanAction):
 
 def manifest_of(objects: list[dict[str, t.Any]]) -> str:
     """Objects as the text of one YAML file."""
-    text = yaml.dump_all(_plain(objects), Dumper=_Dumper, explicit_start=True, sort_keys=False, width=120)
+    # Without Ansible's own types of text and number, which YAML does not know.
+    plain = json.loads(json.dumps(objects, default=str))
+    text = yaml.dump_all(plain, Dumper=_Dumper, explicit_start=True, sort_keys=False, width=120)
     return f"# A benchmark of gpufabric.nccl. Its result is in the log of the launcher's pod.\n{text}"
-
-
-def _plain(value: t.Any) -> t.Any:
-    """Without Ansible's own types of text and number, which YAML does not know."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, bool):
-        return value
-    return next((kind(value) for kind in (str, int, float) if isinstance(value, kind)), value)
 
 
 class _Dumper(yaml.SafeDumper):

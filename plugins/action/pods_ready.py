@@ -15,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
     in_rank_order,
     is_current,
@@ -26,6 +27,7 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
     CLUSTER_ARGUMENTS,
     ClusterAction,
     Unanswered,
+    check_times,
 )
 
 _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
@@ -44,6 +46,8 @@ _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
 _AT_ONCE = 16
 #: What a shell ends with where a program is missing, or is none.
 _NOT_THERE = (126, 127)
+#: Bytes of what a program in a pod, or kubectl, said last.
+_LONGEST_ANSWER = 4096
 
 
 class ActionModule(ClusterAction):
@@ -58,6 +62,12 @@ class ActionModule(ClusterAction):
             required_one_of=[("label_selector", "names")],
             mutually_exclusive=[("label_selector", "names")],
         )[1]
+        check_times(self._arguments)
+        for option in ("label_selector", "names"):
+            given = self._arguments[option]
+            # Kubernetes would have all pods of the namespace.
+            if given is not None and not "".join(given).strip():
+                raise AnsibleActionFail(str(OptionError(option, given, "what selects pods")))
         self.prepare(self._arguments, task_vars)
         begin = time.monotonic()
         refusing: list[dict[str, t.Any]] = []
@@ -92,12 +102,13 @@ class ActionModule(ClusterAction):
         return len(set(self._arguments["names"] or ())) or max(len(pods), 1)
 
     def _look(self) -> tuple[list[t.Mapping[str, t.Any]], t.Mapping[str, t.Any] | None]:
-        """The pods in rank order, without those that have ended well, and the StatefulSet."""
+        """The pods in rank order, of selected ones those that have not ended well, if there are any; and the StatefulSet."""
         selector, names = self._arguments["label_selector"], self._arguments["names"]
         found = self.ask("Pod", label_selectors=[selector] if selector else [])
-        pods = [pod for pod in found if pod["status"].get("phase") != "Succeeded"]
         if names:
-            pods = [pod for pod in pods if pod["metadata"]["name"] in names]
+            pods = [pod for pod in found if pod["metadata"]["name"] in names]
+        else:
+            pods = [pod for pod in found if pod["status"].get("phase") != "Succeeded"] or found
         name = self._arguments["stateful_set"]
         sets = self.ask("StatefulSet", api_version="apps/v1", name=name) if name else []
         return in_rank_order(pods), sets[0] if sets else None
@@ -126,7 +137,9 @@ class ActionModule(ClusterAction):
         found: list[ProblemDict] = []
         for name, (status, _stdout, stderr) in answers.items():
             if status != 0:
-                told = _exec_problems(name, interpreter, status, stderr.decode(errors="replace").strip())
+                told = _exec_problems(
+                    name, interpreter, status, stderr[-_LONGEST_ANSWER:].decode(errors="replace").strip()
+                )
                 found += [entry for entry in told if entry not in found]
         if found:
             raise Unanswered({"problems": found})

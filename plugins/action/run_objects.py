@@ -166,6 +166,14 @@ class ActionModule(ClusterRoleAction):
             found = self._found()
             # What this play has made is its own, if it took the run over too. In check mode it has made nothing.
             made = [] if self._task.check_mode else self._objects
+            if made:
+                # Somebody may have applied a manifest with the run's label meanwhile.
+                names = {(item["kind"], item["metadata"]["name"]) for item in made}
+                found = [
+                    item
+                    for item in found
+                    if not self._makes_pods(item) or (item["kind"], item["metadata"]["name"]) in names
+                ]
             if made or not self._take_over:
                 taken = run_taken(self._run_id, self._owner, found, made)
                 if taken:

@@ -9,13 +9,18 @@
 from __future__ import annotations
 
 import abc
+import math
+import os
+import re
 import time
 import typing as t
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import crashed_containers, is_ready
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import hidden
@@ -27,6 +32,8 @@ CLUSTER_ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "context": {"type": "str"},
     "namespace": {"type": "str", "default": "default"},
 }
+
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 #: More would be noise in a message.
 _MOST_LOGS = 5
@@ -40,12 +47,19 @@ _PAUSE = 2
 
 
 def cluster_of(variables: t.Mapping[str, t.Any]) -> dict[str, str | None]:
-    """The arguments of CLUSTER_ARGUMENTS, of a role's variables."""
+    """The arguments of CLUSTER_ARGUMENTS, of a role's variables. Raises OptionError."""
     names = {
         "kubeconfig": "gpufabric_kubeconfig",
         "context": "gpufabric_kube_context",
         "namespace": "gpufabric_namespace",
     }
+    namespace = variables[names["namespace"]]
+    # With a blank one, such as an answer of a survey, Kubernetes looks in all namespaces.
+    if not _NAMESPACE.match(namespace):
+        raise OptionError(names["namespace"], namespace, "the name of a namespace")
+    kubeconfig = variables[names["kubeconfig"]]
+    if kubeconfig and os.path.isdir(kubeconfig):
+        raise OptionError(names["kubeconfig"], kubeconfig, "the path of a file")
     return {name: variables[variable] for name, variable in names.items()}
 
 
@@ -54,8 +68,17 @@ class Unanswered(Exception):
 
     def __init__(self, answer: t.Mapping[str, t.Any]) -> None:
         self.problems = problems_from_result(answer)
-        self.message = str(answer.get("msg") or "")
+        self.message = _reason(answer)
         super().__init__(problems_text(self.problems) if self.problems else clean(self.message).strip())
+
+
+def _reason(answer: t.Mapping[str, t.Any]) -> str:
+    """Why a module failed; of one that crashed, the last line that Python says: ansible-core may give no ``msg`` then."""
+    if answer.get("msg"):
+        return str(answer["msg"])
+    error = answer.get("exception")
+    text = str(getattr(getattr(error, "event", None), "msg", None) or error or "").strip()
+    return text.splitlines()[-1] if text else "a module of kubernetes.core gave no reason"
 
 
 class ClusterMixin(ActionBase):
@@ -142,6 +165,13 @@ class ClusterAction(ClusterMixin):
     @abc.abstractmethod
     def act(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
         """What the action is for; what it returns. Raises Unanswered."""
+
+
+def check_times(arguments: t.Mapping[str, t.Any]) -> None:
+    """Raise AnsibleActionFail unless all arguments that are seconds can be waited for."""
+    for name, value in arguments.items():
+        if name.endswith(("timeout", "interval")) and not 0 <= value < math.inf:
+            raise AnsibleActionFail(str(OptionError(name, value, "0 or more seconds")))
 
 
 class ClusterRoleAction(ClusterMixin, VariablesAction):

@@ -15,7 +15,9 @@ Services, Endpoints and pods are dicts as the Kubernetes API gives them (v1).
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import functools
 import ipaddress
 import typing as t
 
@@ -23,15 +25,16 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import answer_of
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import is_ready, pod_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import ENDED, is_over, is_ready, pod_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import cluster_labels
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import is_silence
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 Object = t.Mapping[str, t.Any]
 
-_ENDED = ("Succeeded", "Failed")
 _SHOWN = 5
+#: Of a resolv.conf, which the launcher's machine wrote; Kubernetes allows 3 name servers and 32 search domains.
+_MOST_VALUES = 64
 
 
 def pod_addresses(pods: t.Iterable[Object]) -> dict[str, str]:
@@ -39,7 +42,7 @@ def pod_addresses(pods: t.Iterable[Object]) -> dict[str, str]:
     addresses = {}
     # The newest of a name counts.
     for pod in sorted(pods, key=_age):
-        if pod["status"].get("podIP") and not _is_over(pod):
+        if pod["status"].get("podIP") and not is_over(pod):
             parts = [_hostname(pod), pod["spec"].get("subdomain"), pod["metadata"]["namespace"]]
             addresses[".".join(parts if parts[1] else parts[:1])] = pod["status"]["podIP"]
     return addresses
@@ -47,10 +50,6 @@ def pod_addresses(pods: t.Iterable[Object]) -> dict[str, str]:
 
 def _age(pod: Object) -> str:
     return pod["metadata"].get("creationTimestamp") or ""
-
-
-def _is_over(pod: Object) -> bool:
-    return bool(pod["status"].get("phase") in _ENDED or pod["metadata"].get("deletionTimestamp"))
 
 
 def _hostname(pod: Object) -> str:
@@ -67,25 +66,60 @@ class _Cluster:
     endpoints: dict[str, Object] | None
     pods: list[Object] | None
 
+    @functools.cached_property
+    def _pods(self) -> dict[str, Object]:
+        """The pod that has a name now, or had it last, by the name."""
+        in_order = sorted(self.pods or (), key=lambda pod: (not is_over(pod), _age(pod)))
+        return {name: pod for pod in in_order for name in (pod["spec"].get("hostname"), pod["metadata"]["name"])}
+
     def pod(self, hostname: str) -> Object | None:
         """The pod that has a name now, or had it last."""
-        found = [pod for pod in self.pods or () if hostname in (pod["spec"].get("hostname"), pod["metadata"]["name"])]
-        return max(found, key=lambda pod: (not _is_over(pod), _age(pod))) if found else None
+        return self._pods.get(hostname)
+
+    @functools.cached_property
+    def _owners(self) -> dict[str, list[str]]:
+        """The pods that have not ended, by their addresses."""
+        found = collections.defaultdict(list)
+        for pod in self.pods or ():
+            if pod["status"].get("phase") not in ENDED:
+                found[pod["status"].get("podIP")].append(pod["metadata"]["name"])
+        return found
 
     def owner(self, address: str) -> str:
         """Who has an address now, in words."""
         if self.pods is None:
             return "of a pod that could not be looked at"
-        names = [
-            pod["metadata"]["name"]
-            for pod in self.pods
-            if pod["status"].get("podIP") == address and pod["status"].get("phase") not in _ENDED
-        ]
+        names = self._owners.get(address)
         return f"that of pod {', '.join(names)}" if names else f"that of no pod in namespace {self.namespace}"
 
-    def endpoint_texts(self, service: str) -> list[str]:
-        """The endpoints of a Service."""
-        return _endpoint_texts((self.endpoints or {}).get(service))
+    @functools.cached_property
+    def _texts(self) -> dict[str, str]:
+        return {name: _listing(_endpoint_texts(item)) for name, item in (self.endpoints or {}).items()}
+
+    def endpoint_text(self, service: str) -> str:
+        """Some endpoints of a Service."""
+        return self._texts.get(service, "none")
+
+    @functools.cached_property
+    def _ready(self) -> dict[str, dict[str | None, set[str]]]:
+        found: dict[str, dict[str | None, set[str]]] = {}
+        for name, item in (self.endpoints or {}).items():
+            found[name] = collections.defaultdict(set)
+            for entry in _endpoint_entries(item, "addresses"):
+                found[name][entry.get("hostname")].add(entry["ip"])
+        return found
+
+    @functools.cached_property
+    def _ready_of_all(self) -> dict[str, set[str]]:
+        return {service: set().union(*own.values()) for service, own in self._ready.items()}
+
+    def is_ready_address(self, service: str, address: str) -> bool:
+        """Whether a ready endpoint of a Service has an address."""
+        return address in self._ready_of_all.get(service, ())
+
+    def ready_addresses(self, service: str) -> t.Mapping[str | None, set[str]]:
+        """The addresses of a Service's ready endpoints, by their host names."""
+        return self._ready.get(service, {})
 
 
 def _endpoint_texts(endpoints: Object | None) -> list[str]:
@@ -126,8 +160,9 @@ def parse_resolv_conf(text: str) -> ResolvConf:
         key, *values = line.split("#", 1)[0].split(";", 1)[0].split() or [""]
         if key == "nameserver" and values:
             nameservers.append(values[0])
+            del nameservers[_MOST_VALUES:]
         elif key in ("search", "domain"):
-            search = tuple(value.rstrip(".").lower() for value in values)
+            search = tuple(value.rstrip(".").lower() for value in values[:_MOST_VALUES])
     return ResolvConf(tuple(nameservers), search)
 
 
@@ -139,6 +174,22 @@ def parse_hosts_file(text: str) -> dict[str, list[str]]:
         for name in names:
             found.setdefault(name.lower(), []).append(address)
     return found
+
+
+@dataclasses.dataclass(frozen=True)
+class _Seen:
+    """What the launcher saw: why names did not resolve, and its files, None for what it has not returned."""
+
+    errors: Object
+    config: ResolvConf | None
+    hosts: dict[str, list[str]]
+
+
+def _seen_by(failure: Object) -> _Seen:
+    files = failure.get("evidence") or {}
+    text = files.get("/etc/resolv.conf")
+    config = parse_resolv_conf(text) if text is not None else None
+    return _Seen(failure.get("lookup_errors") or {}, config, parse_hosts_file(files.get("/etc/hosts") or ""))
 
 
 def find_dns_problems(failure: Object, lookups: Object, namespace: str, cluster_domain: str) -> list[Problem]:
@@ -154,10 +205,11 @@ def find_dns_problems(failure: Object, lookups: Object, namespace: str, cluster_
         for kind in ("Service", "Endpoints")
     )
     cluster = _Cluster(namespace, cluster_domain.rstrip("."), services, endpoints, found["Pod"])
+    seen = _seen_by(failure)
     for entry in failure.get("stale") or ():
-        problems[_stale_problem(cluster, entry, failure)] = None
+        problems[_stale_problem(cluster, entry, seen)] = None
     for name in failure.get("unresolved") or ():
-        problems.update(dict.fromkeys(_unresolved_problems(cluster, name, failure)))
+        problems.update(dict.fromkeys(_unresolved_problems(cluster, name, seen)))
     for kind, objects in found.items():
         if objects is None:
             said = (lookups.get(kind) or {}).get("msg") or "they were not asked for"
@@ -173,7 +225,7 @@ def _objects(lookup: t.Any) -> list[Object] | None:
     return lookup["resources"]
 
 
-def _unresolved_problems(cluster: _Cluster, name: str, failure: Object) -> t.Iterator[Problem]:
+def _unresolved_problems(cluster: _Cluster, name: str, seen: _Seen) -> t.Iterator[Problem]:
     labels = cluster_labels(name, cluster.domain)
     pod = cluster.pod(labels[0])
     if len(labels) == 1:
@@ -197,7 +249,7 @@ def _unresolved_problems(cluster: _Cluster, name: str, failure: Object) -> t.Ite
         # Some DNS servers have names for the pods of such Services too, so anything else that is wrong comes first.
         yield _not_headless(found)
         return
-    yield _resolver_problem(cluster, name, f"{labels[0]}.{service}.{cluster.namespace}", failure)
+    yield _resolver_problem(cluster, name, f"{labels[0]}.{service}.{cluster.namespace}", seen)
 
 
 def _bare_name(cluster: _Cluster, name: str, pod: Object | None) -> Problem:
@@ -217,7 +269,7 @@ def _service_problem(cluster: _Cluster, name: str) -> Problem | None:
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return _not_headless(service)
-    if cluster.pods is None and cluster.endpoints is not None and not cluster.endpoint_texts(name):
+    if cluster.pods is None and cluster.endpoints is not None and cluster.endpoint_text(name) == "none":
         return problem("dns-no-endpoints", None, f"selector: {_pairs(spec.get('selector') or {})}", service=name)
     return None
 
@@ -233,9 +285,10 @@ def _pod_problems(
 ) -> t.Iterator[Problem]:
     """What is wrong with a pod, or with the Service as far as this pod is concerned. ``hostname``: the name's first part."""
 
-    endpoints = f"endpoints of {service_name}: {_listing(cluster.endpoint_texts(service_name))}"
+    endpoints = f"endpoints of {service_name}: {cluster.endpoint_text(service_name)}"
+    named = cluster.ready_addresses(service_name).get(hostname, set())
     if cluster.pods is None:
-        if cluster.endpoints is not None and not _has_name(cluster.endpoints.get(service_name), hostname):
+        if cluster.endpoints is not None and not named:
             yield problem("dns-no-endpoint", name, endpoints, service=service_name)
         return
     if pod is None:
@@ -248,7 +301,7 @@ def _pod_problems(
         yield from wrong
         return
     status = pod["status"]
-    if _is_over(pod):
+    if is_over(pod):
         state = "being deleted" if pod["metadata"].get("deletionTimestamp") else status["phase"]
         yield problem("dns-pod-ended", name, _condition_text(pod), state=state)
         return
@@ -257,8 +310,6 @@ def _pod_problems(
         address = "" if status.get("podIP") else "no address yet; "
         yield problem("dns-pod-not-ready", name, f"{address}{_condition_text(pod)}")
         return
-    entries = _endpoint_entries((cluster.endpoints or {}).get(service_name), "addresses")
-    named = [entry["ip"] for entry in entries if entry.get("hostname") == hostname]
     if cluster.endpoints is not None and status["podIP"] not in named:
         bare = "; the Service has no selector" if service and not service["spec"].get("selector") else ""
         cause = "dns-stale-endpoint" if named else "dns-no-endpoint"
@@ -284,10 +335,6 @@ def _pod_settings(
             yield problem("dns-selector", name, seen, service=service_name, differences=differences)
 
 
-def _has_name(endpoints: Object | None, hostname: str) -> bool:
-    return any(entry.get("hostname") == hostname for entry in _endpoint_entries(endpoints, "addresses"))
-
-
 def _condition_text(pod: Object) -> str:
     """Why a pod is not ready, in Kubernetes' words."""
     texts = [
@@ -299,14 +346,14 @@ def _condition_text(pod: Object) -> str:
     return "; ".join([f"phase {pod['status'].get('phase')}", *dict.fromkeys(texts)])
 
 
-def _resolver_problem(cluster: _Cluster, name: str, short: str, failure: Object) -> Problem:
+def _resolver_problem(cluster: _Cluster, name: str, short: str, seen: _Seen) -> Problem:
     """Why the launcher does not find what the cluster has. ``short``: the name up to its namespace."""
     full = f"{short}.svc.{cluster.domain}"
-    errors = failure.get("lookup_errors") or {}
-    tried = [item for item in errors if item == name or item.startswith(f"{name}.")] or [name]
+    errors, config = seen.errors, seen.config
+    # As mpi_hostfile tries them.
+    names = (name, f"{name}.{cluster.domain}", f"{name}.{cluster.domain}.")
+    tried = [item for item in names if item in errors] or [name]
     said = "; ".join(f"{item}: {errors[item]}" for item in tried if item in errors)
-    text = (failure.get("evidence") or {}).get("/etc/resolv.conf")
-    config = parse_resolv_conf(text) if text is not None else None
     evidence = "\n".join(item for item in (said, str(config or "")) if item)
 
     if config is not None:
@@ -331,26 +378,24 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _stale_problem(cluster: _Cluster, entry: Object, failure: Object) -> Problem:
+def _stale_problem(cluster: _Cluster, entry: Object, seen: _Seen) -> Problem:
     """Why a name resolves to the address of another."""
     name, addresses, expected = entry["name"], entry["addresses"], entry["expected"]
     labels = cluster_labels(name, cluster.domain)
     pod = cluster.pod(labels[0])
     service = labels[1] if len(labels) > 1 else None
-    shown = ", ".join(addresses)
-    owners = "; ".join(f"{item} is {cluster.owner(item)}" for item in addresses)
+    shown = _listing(addresses)
+    owners = "; ".join(f"{item} is {cluster.owner(item)}" for item in addresses[:_SHOWN])
     evidence = f"{name} is {shown}, the pod has {expected}; {owners}"
 
-    in_file = parse_hosts_file((failure.get("evidence") or {}).get("/etc/hosts") or "")
-    written = [item for key in (name, name.rstrip("."), labels[0]) for item in in_file.get(key.lower(), ())]
+    written = [item for key in (name, name.rstrip("."), labels[0]) for item in seen.hosts.get(key.lower(), ())]
     if set(addresses) & set(written):
         return problem("dns-hosts-file", name, evidence)
-    if pod is not None and pod["status"].get("podIP") in addresses and not _is_over(pod):
+    if pod is not None and pod["status"].get("podIP") in addresses and not is_over(pod):
         return problem("dns-pod-replaced", name, evidence)
     if cluster.endpoints:
-        evidence += f"; endpoints of {service}: {_listing(cluster.endpoint_texts(service or ''))}"
-    endpoints = (cluster.endpoints or {}).get(service or "")
-    if any(item["ip"] in addresses for item in _endpoint_entries(endpoints, "addresses")):
+        evidence += f"; endpoints of {service}: {cluster.endpoint_text(service or '')}"
+    if any(cluster.is_ready_address(service or "", item) for item in addresses):
         has_selector = ((cluster.services or {}).get(service or "") or {}).get("spec", {}).get("selector")
         bare = "" if has_selector else "; the Service has no selector"
         return problem("dns-stale-endpoint", name, evidence + bare, service=service)

@@ -58,6 +58,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template 
     make_template,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import is_ready, pod_problems
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile import is_cluster_domain
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import Launch, common_options, pod_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import telling_lines
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
@@ -100,7 +101,7 @@ _MOUNTS = (
 _MARK = "gpufabric-mpijob: "
 #: As the launcher begins its lines, the first of all. Those with another token were printed by a worker.
 _OWN_MARK = re.compile(r"^gpufabric-mpijob(\[[0-9a-f-]{16,64}\])?: ", re.MULTILINE)
-#: Characters of a launcher's log that are kept. The launcher itself shows 8 MiB, or 2 MiB of each collective.
+#: Characters of a launcher's log that are kept. The launcher itself shows 6 MiB of what the collectives print.
 _MOST_LOG = 64 << 20
 _LEFT_OUT = "\n… the middle of the log is left out: it has {size}, of which the first and the last {part} are shown …\n"
 _PYTHON = "/usr/bin/python3"
@@ -224,18 +225,31 @@ def _slots(backend: str, settings: Object) -> int:
 
 def _check(settings: Object) -> None:
     check_settings(settings["benchmark"])
-    if not settings["image"]:
+    if not settings["image"].strip():
         raise OptionError(
             "mpijob_image", settings["image"], "an image with bash, OpenSSH, Open MPI and nccl-tests, for all pods"
         )
-    least = {"replicas": 1, "gpus": 0, "timeout": 1, "start_timeout": 1}
-    check_pod_settings(ROLE, settings, least if settings["slots"] is None else {**least, "slots": 1})
+    least = {
+        "replicas": 1,
+        "gpus": 0,
+        "timeout": 1,
+        "start_timeout": 1,
+        "operator_timeout": 1,
+        "dns_timeout": 0,
+        "dns_interval": 0,
+    }
+    optional = {name: smallest for name, smallest in (("slots", 1), ("ttl", 0)) if settings[name] is not None}
+    check_pod_settings(ROLE, settings, {**least, **optional})
     if settings["name"] and not _JOB_NAME.match(settings["name"]):
         raise OptionError(
             "mpijob_name", settings["name"], "at most 46 lower-case letters, digits and dashes, a letter first"
         )
     if settings["ssh_port"] is not None and not 1 <= settings["ssh_port"] <= 65535:
         raise OptionError("mpijob_ssh_port", settings["ssh_port"], "1 to 65535")
+    if not settings["ssh_auth_mount_path"].startswith("/"):
+        raise OptionError("mpijob_ssh_auth_mount_path", settings["ssh_auth_mount_path"], "an absolute path")
+    if not is_cluster_domain(settings["cluster_domain"]):
+        raise OptionError("mpijob_cluster_domain", settings["cluster_domain"], "a domain name, such as cluster.local")
     check_environment_names("nccl_benchmark_forward_env", settings["benchmark"]["forward_env"])
 
 
@@ -716,6 +730,9 @@ def _stage_problems(plan: Object, observed: Object, printed: Printed) -> list[Pr
             or _diagnosed(plan, lines, printed.addresses)
             or [problem("mpirun-failed", evidence=said, reason=text)]
         )
+    if stage not in ("account", "keys", "hostfile"):
+        # The beginning of the log is lost, and a worker has printed that.
+        return [problem("launcher-failed", evidence=said)]
     return [problem(f"launcher-{stage}", evidence=said, reason=text)]
 
 

@@ -94,7 +94,8 @@ def removal_command(run_id: str, role: str, cluster: t.Mapping[str, str | None])
 
 def ownership(owner: str, settings: t.Any) -> dict[str, str]:
     """The annotations that say whose an object is. ``settings``: all that it is made with, as data."""
-    text = json.dumps(settings, sort_keys=True, default=str)
+    # A key may be what YAML makes of on, true or 1, which cannot be sorted among texts.
+    text = json.dumps(json.loads(json.dumps(settings, default=str)), sort_keys=True)
     return {OWNER_ANNOTATION: owner, SETTINGS_ANNOTATION: hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 
@@ -189,6 +190,9 @@ def run_taken(
         theirs, ours = _annotation(item, OWNER_ANNOTATION), by_kind.get(item["kind"])
         if theirs not in (None, owner):
             state = f"belongs to {theirs}"
+        elif theirs is None and item["kind"] == "MPIJob" and not is_finished(item):
+            # Anybody may have applied a manifest that was rendered.
+            state = "has a live MPIJob without an owner, such as one from a manifest"
         elif ours is None:
             continue
         elif not is_finished(item) and not has_settings(item, ours):

@@ -8,15 +8,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidden, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import OWN_LABELS
 
-_QUANTITY = re.compile(r"\d+(\.\d+)?([EPTGMk]i?|m)?\Z")
+_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?([EPTGMK]i|[EPTGMkm]|[eE][0-9]+)?\Z")
+_VARIABLE = re.compile(r"[A-Za-z_.-][A-Za-z0-9_.-]*\Z")
 _CAPABILITY = re.compile(r"[A-Z][A-Z_]+\Z")
 _SHM = "shm"
+#: The largest numbers that make sense: of pods, of ids of users, of anything else, such as seconds.
+_MOST_REPLICAS = 10_000
+_MOST_ID = (1 << 31) - 1
+_MOST = 1_000_000_000
 
 
 def check_pod_settings(prefix: str, settings: t.Mapping[str, t.Any], least: t.Mapping[str, int]) -> None:
@@ -25,8 +31,15 @@ def check_pod_settings(prefix: str, settings: t.Mapping[str, t.Any], least: t.Ma
     ``prefix``: of the role's variables. ``least``: the smallest number that is allowed, by setting.
     """
     for name, smallest in least.items():
-        if settings[name] < smallest:
-            raise OptionError(f"{prefix}_{name}", settings[name], f"{smallest} or more")
+        largest = _MOST_REPLICAS if name == "replicas" else _MOST
+        if not smallest <= settings[name] <= largest:
+            allowed = f"{smallest} or more" if settings[name] < smallest else f"at most {largest}"
+            raise OptionError(f"{prefix}_{name}", settings[name], allowed)
+    for name in ("affinity", "env", "pod_spec", "resources", "tolerations"):
+        try:
+            json.dumps(settings[name], default=str)
+        except (RecursionError, TypeError, ValueError):
+            raise OptionError(f"{prefix}_{name}", Hidden(), "what JSON can hold") from None
     quantities = {"shm_size": settings["shm_size"]}
     quantities.update({f"resources[{name}]": value for name, value in settings["resources"].items()})
     for name, value in quantities.items():
@@ -36,9 +49,18 @@ def check_pod_settings(prefix: str, settings: t.Mapping[str, t.Any], least: t.Ma
         if not _CAPABILITY.match(name):
             raise OptionError(f"{prefix}_capabilities", name, "names such as IPC_LOCK, SYS_CHROOT, NET_RAW")
     for name in ("run_as_user", "run_as_group"):
-        if settings[name] is not None and settings[name] < 0:
-            raise OptionError(f"{prefix}_{name}", settings[name], "0 or more")
+        if settings[name] is not None and not 0 <= settings[name] <= _MOST_ID:
+            raise OptionError(f"{prefix}_{name}", settings[name], f"0 to {_MOST_ID}")
+    for name in ("labels", "annotations", "node_selector"):
+        for key, value in settings[name].items():
+            # YAML makes a number or a switch of what looks like one.
+            if not isinstance(value, str):
+                raise OptionError(
+                    f"{prefix}_{name}[{key}]", value, "a text, in quotes if it looks like a number, true or false"
+                )
     for name, value in settings["env"].items():
+        if not _VARIABLE.match(name):
+            raise OptionError(f"{prefix}_env", name, "names of environment variables")
         if isinstance(value, (t.Mapping, list)) and not is_reference(value):
             raise OptionError(f"{prefix}_env[{name}]", Hidden(), "a text, or valueFrom as in the env of a container")
     for name in ("containers", "initContainers", "volumes"):

@@ -41,10 +41,18 @@ Object = t.Mapping[str, t.Any]
 CONTAINER = "worker"
 #: Whose objects these are, and the prefix of the variables.
 ROLE = "worker_pods"
+#: The phases of pods that have ended.
+ENDED = ("Succeeded", "Failed")
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
+_KEY = r"[A-Za-z0-9][A-Za-z0-9./_-]*"
+_VALUE = r"[A-Za-z0-9._-]*"
+# A blank one is none to Kubernetes, which has all pods of the namespace then.
+_REQUIREMENT = rf"\s*(?:!\s*{_KEY}|{_KEY}(?:\s*(?:==?|!=|<|>)\s*{_VALUE}|\s+(?:not)?in\s*\([A-Za-z0-9._,\s-]*\))?)\s*"
+_SELECTOR = re.compile(rf"{_REQUIREMENT}(?:,{_REQUIREMENT})*\Z")
 _ORDINAL = re.compile(r"(\d+)")
 _LONGEST_REASON = 200
+_LONGEST_LOG = 8192
 #: How long pods may take to start, by the prefix of the role's variables.
 _TIMEOUTS = {"worker_pods_": "worker_pods_timeout", "mpijob_": "mpijob_start_timeout"}
 
@@ -100,6 +108,8 @@ def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
 
 def _selector_of(ways: Object) -> str | None:
     if "mpijob" in ways:
+        if not _NAME.match(ways["mpijob"]):
+            raise OptionError("worker_pods_mpijob", ways["mpijob"], "the name of an MPIJob")
         return job_selector(ways["mpijob"], "worker")
     if "names" in ways:
         for name in ways["names"]:
@@ -109,11 +119,13 @@ def _selector_of(ways: Object) -> str | None:
         twice = [name for name, number in counted.items() if number > 1]
         if twice:
             raise OptionError("worker_pods_names", twice[0], "each pod once")
+    if "selector" in ways and not _SELECTOR.match(ways["selector"]):
+        raise OptionError("worker_pods_selector", ways["selector"], "a label selector, such as app=nccl,tier!=test")
     return ways.get("selector")
 
 
 def _check_creation(settings: Object) -> None:
-    if not settings["image"]:
+    if not settings["image"].strip():
         raise OptionError(
             "worker_pods_image",
             settings["image"],
@@ -195,10 +207,15 @@ def in_rank_order(pods: t.Iterable[Object]) -> list[Object]:
     return sorted(pods, key=key)
 
 
+def is_over(pod: Object) -> bool:
+    """Whether the pod has ended, or is about to go."""
+    return bool(pod["status"].get("phase") in ENDED or pod["metadata"].get("deletionTimestamp"))
+
+
 def is_ready(pod: Object) -> bool:
-    """Whether Kubernetes says so, and the pod is not about to go."""
+    """Whether Kubernetes says so, and the pod is not over: a node that was lost may have left both."""
     conditions = {item["type"]: item["status"] for item in pod["status"].get("conditions") or ()}
-    return conditions.get("Ready") == "True" and not pod["metadata"].get("deletionTimestamp")
+    return conditions.get("Ready") == "True" and not is_over(pod)
 
 
 def is_current(pod: Object, stateful_set: Object | None) -> bool:
@@ -269,21 +286,23 @@ def pod_problems(
     ``pods``: all that are wanted and there. ``events``: of their namespace. ``logs``: the last log lines by pod.
     ``missing``: names of objects, such as the StatefulSet, whose pods are not all there. ``prefix``: of the role's variables.
     """
-    problems = [_not_created(name, events, prefix) for name in missing]
+    by_name = collections.defaultdict(list)
+    for event in events:
+        by_name[event["involvedObject"].get("name")].append(event)
+    problems = [_not_created(name, by_name[name], prefix) for name in missing]
     for pod in pods:
         if not is_ready(pod):
-            problems.append(_not_ready(pod, events, logs.get(pod["metadata"]["name"], ""), prefix))
+            name = pod["metadata"]["name"]
+            problems.append(_not_ready(pod, by_name[name], logs.get(name, ""), prefix))
     return problems
 
 
-def _warnings(events: t.Iterable[Object], name: str, uid: str | None = None) -> list[str]:
-    """The messages of an object's warnings, the latest last, each once."""
+def _warnings(events: t.Iterable[Object], uid: str | None = None) -> list[str]:
+    """The messages of the warnings among the events of an object's name, the latest last, each once."""
     found = [
         event
         for event in events
-        if event.get("type") == "Warning"
-        and event["involvedObject"].get("name") == name
-        and (uid is None or event["involvedObject"].get("uid") in (None, "", uid))
+        if event.get("type") == "Warning" and (uid is None or event["involvedObject"].get("uid") in (None, "", uid))
     ]
     found.sort(key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
     return list(dict.fromkeys(f"{event.get('reason')}: {(event.get('message') or '').strip()}" for event in found))
@@ -307,9 +326,7 @@ def _short(said: str) -> str:
 
 
 def _not_created(name: str, events: t.Sequence[Object], prefix: str) -> Problem:
-    return _told(
-        _warnings(events, name), name, ("pod-quota", "pod-scc", "pod-refused"), "pod-not-created", prefix=prefix
-    )
+    return _told(_warnings(events), name, ("pod-quota", "pod-scc", "pod-refused"), "pod-not-created", prefix=prefix)
 
 
 #: What a container waits for: the problem's id. What is not here is told in Kubernetes' words.
@@ -327,7 +344,7 @@ _WAITING = {
 
 def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -> Problem:
     name, status = pod["metadata"]["name"], pod["status"]
-    warnings = _warnings(events, name, pod["metadata"].get("uid"))
+    warnings = _warnings(events, pod["metadata"].get("uid"))
     last = warnings[-1] if warnings else ""
     if pod["metadata"].get("deletionTimestamp"):
         return problem("pod-deleted", name)
@@ -353,7 +370,7 @@ def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -
                 said = pulling[-1]
             facts: dict[str, str | None] = {"reason": _short(said)} if said else {}
             return problem(_WAITING[waiting["reason"]], name, f"{waiting['reason']}: {said}", prefix=prefix, **facts)
-    if status.get("phase") == "Failed":
+    if status.get("phase") in ENDED:
         return _ended(pod, prefix)
     if status.get("phase") == "Running":
         return problem("pod-not-ready", name, last, **({"reason": _short(last)} if last else {}))
@@ -380,7 +397,8 @@ def _container_ended(name: str, container: str, ended: Object, log: str, warning
     said = ended.get("message") or ""
     if ended.get("reason") in ("StartError", "ContainerCannotRun"):
         return problem("pod-start", name, said, prefix=prefix, **({"reason": _short(said)} if said else {}))
-    evidence = log.strip() or said or warning
+    # A line of a log may have 16 KiB.
+    evidence = log.strip()[-_LONGEST_LOG:] or said or warning
     if ended.get("reason") == "OOMKilled":
         return problem("oom-killed", name, evidence or "OOMKilled", program=f"the container {container}")
     return problem("pod-crash", name, evidence, container=container, reason=_exit_of(ended))
@@ -451,5 +469,5 @@ def _loss(entry: Object, pod: Object | None) -> Problem | None:
         if ended.get("reason") == "OOMKilled":
             return problem("oom-killed", name, f"OOMKilled, {node}", program=f"the container {status['name']}")
         if anew or pod["status"].get("phase") == "Running":
-            return problem("pod-restarted", name, node, reason=_exit_of(ended))
-    return _ended(pod, "worker_pods_") if pod["status"].get("phase") in ("Failed", "Succeeded") else None
+            return problem("pod-restarted", name, node, reason=_exit_of(ended) if ended else None)
+    return _ended(pod, "worker_pods_") if pod["status"].get("phase") in ENDED else None

@@ -203,7 +203,8 @@ def test_what_the_cluster_does_not_let_be_created(runs: Runs, faults: t.Any, tmp
     for name, (words, identity, host, _variables) in made.items():
         faults.fault(words, told(played, name), identity, host, "worker_pods", "the cluster")
     assert "exceeded quota: few" in played.result("quota", "gpufabric.nccl.pods_ready")["msg"]
-    # What was created is removed, and what is another run's is not.
+    # What was created is removed, which is said beside cures that are to look at it, and what is another run's is not.
+    assert "worker_pods_keep=true" in played.output
     assert runs.ours() == ["service/of-another-run"]
 
 

@@ -51,6 +51,12 @@ def test_variables_of_all_roles_may_be_text(check):
     assert check(**text) == {"changed": False}
 
 
+@pytest.mark.parametrize("group", ["", " ", "gpu workers", "!workers", "a:&b", "a,b", "workers\n"])
+def test_a_group_that_plays_would_not_find_is_refused(group):
+    with pytest.raises(OptionError, match="worker_pods_group: .* is not allowed; allowed: the name of a group"):
+        check_group("worker_pods_group", group, "ansible_kubectl_pod", [], {})
+
+
 def test_others_in_the_group_of_the_pods_are_refused():
     pod = {"ansible_kubectl_pod": "a-0"}
     check_group("worker_pods_group", "workers", "ansible_kubectl_pod", ["a-0"], {"a-0": pod})

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 import socket
+import types
 
 import pytest
 import yaml
 from ansible_collections.gpufabric.nccl.plugins.action.mpijob_plan import ActionModule as MPIJobPlan
 from ansible_collections.gpufabric.nccl.plugins.action.worker_pods_plan import ActionModule as WorkerPodsPlan
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import Unanswered
 
 
 @pytest.fixture
@@ -73,6 +75,35 @@ def test_pods_that_exist_are_named_by_text_too(pods):
 def test_a_wrong_variable_of_pods_is_one_line_that_names_it(pods, variables, message):
     result = pods(**variables)
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
+@pytest.mark.parametrize("value", ["", " ", "a/b", "..", "My-Team"])
+def test_a_namespace_that_can_be_none_is_refused(pods, job, value):
+    """With a blank one, Kubernetes looks in all."""
+    for plan in (pods, job):
+        result = plan(gpufabric_namespace=value)
+        assert result["failed"] and result["msg"] == (
+            f"gpufabric_namespace: {value!r} is not allowed; allowed: the name of a namespace"
+        )
+
+
+def test_a_directory_is_no_configuration_of_a_cluster(pods, tmp_path):
+    result = pods(gpufabric_kubeconfig=str(tmp_path))
+    assert result["msg"] == f"gpufabric_kubeconfig: {str(tmp_path)!r} is not allowed; allowed: the path of a file"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"msg": "refused"}, "refused"),
+        ({"exception": "Traceback\n  x\nOSError: no"}, "OSError: no"),
+        # As ansible-core 2.19 has it.
+        ({"exception": types.SimpleNamespace(event=types.SimpleNamespace(msg="no disk"))}, "no disk"),
+        ({}, "a module of kubernetes.core gave no reason"),
+    ],
+)
+def test_a_module_that_crashed_has_a_reason(answer, words):
+    assert str(Unanswered({"failed": True, **answer})) == words
 
 
 @pytest.mark.parametrize(

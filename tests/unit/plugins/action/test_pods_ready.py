@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufabric.nccl.plugins.action.pods_ready import ActionModule
@@ -16,9 +18,16 @@ DEFAULTS = {"label_selector": None, "names": ["p-0"], "stateful_set": None, "cou
 class Looks(ActionModule):
     """Looks at one pod that is as it is said to be, look by look, and answers none but the last call."""
 
-    def __init__(self, pods, timeout=60, identity="kube-exec-failed"):
+    def __init__(self, pods, timeout=60, identity="kube-exec-failed", **given):
         self._pods = iter(pods)
-        self._given = {**DEFAULTS, "namespace": "n", "interpreter": "/python", "timeout": timeout, "interval": 0}
+        self._given = {
+            **DEFAULTS,
+            "namespace": "n",
+            "interpreter": "/python",
+            "timeout": timeout,
+            "interval": 0,
+            **given,
+        }
         self._identity = identity
         self.calls = 0
 
@@ -74,9 +83,47 @@ def test_pods_that_stay_ready_and_start_no_program_end_it():
     assert looks.calls == 2
 
 
-@pytest.mark.parametrize("case", [{"timeout": -1}, {"identity": "interpreter-missing"}, {"identity": "kube-forbidden"}])
+@pytest.mark.parametrize("case", [{"timeout": 0}, {"identity": "interpreter-missing"}, {"identity": "kube-forbidden"}])
 def test_what_a_second_look_would_not_change_ends_it_at_once(case):
     looks = Looks([pod(), pod(2)], **case)
     with pytest.raises(Unanswered):
         looks.act(None)
     assert looks.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"names": []}, r"names: \[\] is not allowed"),
+        ({"names": None, "label_selector": " "}, "label_selector: ' ' is not allowed"),
+        ({"timeout": float("nan")}, "timeout: nan is not allowed"),
+        ({"interval": -1.0}, "interval: -1.0 is not allowed"),
+    ],
+)
+def test_what_selects_all_pods_or_never_ends_is_refused(given, words):
+    with pytest.raises(AnsibleActionFail, match=words):
+        Looks([pod(2)], **given).act(None)
+
+
+@pytest.mark.parametrize("given", [{}, {"names": None, "label_selector": "app=x"}])
+def test_a_pod_that_has_ended_well_is_not_told_to_be_missing(given):
+    done = pod()
+    done["status"] = {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}
+    result = Looks([done], timeout=0, **given).act(None)
+    assert [item["id"] for item in result["problems"]] == ["pod-failed"]
+
+
+class Talks(Looks):
+    """Looks at pods whose interpreter prints without end."""
+
+    _check_interpreter = ActionModule._check_interpreter
+
+    def _way_to(self, _pod):
+        return types.SimpleNamespace(exec_command=lambda _command: (1, b"", b"x" * 10**6 + b"the end"))
+
+
+def test_of_what_an_interpreter_prints_little_is_shown():
+    with pytest.raises(Unanswered) as error:
+        Talks([pod()], timeout=0).act(None)
+    (told,) = error.value.problems
+    assert told["evidence"].endswith("the end") and len(told["cause"]) < 5000

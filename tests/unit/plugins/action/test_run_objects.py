@@ -10,6 +10,7 @@ import copy
 import itertools
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.action.mpijob_plan import ActionModule as MPIJobPlan
 from ansible_collections.gpufabric.nccl.plugins.action.run_objects import ActionModule as RunObjects
 from ansible_collections.gpufabric.nccl.plugins.action.worker_pods_plan import ActionModule as WorkerPodsPlan
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import failure_details
@@ -214,6 +215,22 @@ def test_pods_of_a_play_that_begins_while_another_removes_stay(play, plan, clust
     monkeypatch.setattr(cluster, "delete", deleted)
     assert play("absent", objects=made["made"])["problems"] == []
     assert cluster.names() == ["NetworkPolicy", "Service", "StatefulSet"]
+
+
+def test_a_job_of_a_manifest_stays_and_keeps_no_other_from_being_removed(planned, cluster):
+    def play(state, **given):
+        return planned(RunObjects, "mpijob", {"state": state, **given}, gpufabric_owner="me@here")
+
+    ours = planned(MPIJobPlan, "mpijob", {}, mpijob_image="worker", gpufabric_owner="me@here")
+    made = play("present", objects=ours["objects"])["made"]
+    manifest = planned(MPIJobPlan, "mpijob", {}, mpijob_image="worker", mpijob_state="rendered")
+    applied = manifest["objects"][-1]
+    cluster.objects["MPIJob", "gpufabric-default"] = {**applied, "metadata": {**applied["metadata"], "uid": "x"}}
+    assert play("absent", objects=made)["problems"] == []
+    assert ("MPIJob", ours["name"]) not in cluster.objects and ("MPIJob", "gpufabric-default") in cluster.objects
+    # Nor does a teardown remove it.
+    (left,) = play("absent")["problems"]
+    assert left["id"] == "run-taken" and ("MPIJob", "gpufabric-default") in cluster.objects
 
 
 def test_what_cannot_be_removed_is_told_with_the_command(play, plan, cluster, monkeypatch):

@@ -183,7 +183,18 @@ def test_the_output_of_mpirun_is_bounded(call, tmp_path, lines, limit, notes):
     # What it prints as the launcher would has no token.
     assert ("gpufabric-mpijob: end all_reduce 0 0" in marks) is not too_long
     assert "0" * 990 + "0\n" in printed or (limit == "5000" and "0" * 990 in printed)
-    assert len(printed) < min(lines * 1000 + 2000, (8 << 20) + 2000)
+    assert len(printed) < min(lines * 1000 + 2000, (6 << 20) + 2000)
+
+
+def test_many_collectives_print_together_no_more_than_one(call, tmp_path):
+    runs = tmp_path / "mpirun"
+    runs.write_text("#!/bin/bash\nhead -c 3000000 /dev/zero | tr '\\0' x\n")
+    runs.chmod(0o755)
+    names = "all_reduce all_gather reduce_scatter broadcast reduce"
+    printed = call(LAUNCH, RUNS=str(runs), GPUFABRIC_COLLECTIVES=names)
+    assert printed.count(": cut ") == printed.count(" 0 0\n") == 5
+    # A kubelet keeps 10 MiB, with 40 bytes of its own for each line.
+    assert len(printed) < (6 << 20) + 4000
 
 
 @pytest.mark.parametrize(("pinned", "strict"), [("true", "yes"), ("false", "accept-new")])

@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube import dns
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.dns import (
     dns_report,
     find_dns_problems,
@@ -270,3 +271,17 @@ def test_parse_hosts_file():
         "a": ["10.0.0.1"],
         "b": ["10.0.0.1", "10.0.0.2"],
     }
+
+
+def test_large_files_of_a_launcher_are_read_once_and_not_shown_for_each_name(monkeypatch):
+    read = []
+    monkeypatch.setattr(dns, "parse_hosts_file", lambda text: read.append(text) or {})
+    files = {"/etc/resolv.conf": "nameserver 10.0.0.1\nsearch " + "a.b " * 200_000, "/etc/hosts": "127.0.0.1 localhost"}
+    stale = [
+        {"name": f"p-{index}.s.ns.svc", "addresses": ["10.9.9.9"] * 4000, "expected": "10.0.0.1"}
+        for index in range(100)
+    ]
+    names = [f"q-{index}.s.ns.svc" for index in range(100)]
+    problems = find_dns_problems({"stale": stale, "unresolved": names, "evidence": files}, {}, "ns", "cluster.local")
+    assert len(problems) > 200 and len(read) == 1
+    assert sum(len(problem.evidence) for problem in problems) < 200_000

@@ -444,6 +444,13 @@ def test_a_container_of_the_pod_spec_is_in_the_pods_of_its_name():
         ({"control_interface": "eth0; rm"}, "control_interface"),
         ({"benchmark": {"collectives": ["none"]}}, "nccl_benchmark_collectives"),
         ({"benchmark": {"env": {"A B": "1"}}}, "nccl_benchmark_env"),
+        ({"dns_timeout": -1}, "mpijob_dns_timeout: -1 .* 0 or more"),
+        ({"dns_interval": -1}, "mpijob_dns_interval"),
+        ({"operator_timeout": 0}, "mpijob_operator_timeout: 0 .* 1 or more"),
+        ({"start_timeout": 1 << 40}, "mpijob_start_timeout: .* at most 1000000000"),
+        ({"ttl": -1}, "mpijob_ttl"),
+        ({"cluster_domain": " "}, "mpijob_cluster_domain: ' '"),
+        ({"ssh_auth_mount_path": "ssh"}, "mpijob_ssh_auth_mount_path: 'ssh'"),
     ],
 )
 def test_wrong_settings_are_named(changes, named):
@@ -613,6 +620,16 @@ def test_what_a_launcher_says_is_told(text, identity, words):
     assert problem.id == identity and words in problem.cause
     if identity in ("names-unresolved", "ssh-failed"):
         assert problem.host == "gpufabric-n-worker-1"
+
+
+def test_a_stage_that_no_launcher_has_is_no_error_of_ours():
+    assert problems(failed_log(f"{MARK}failed sleep x"))[0].id == "launcher-failed"
+
+
+@pytest.mark.parametrize(("more", "identity"), [({}, "pod-failed"), (ended(137, "OOMKilled"), "oom-killed")])
+def test_a_launcher_that_ended_and_is_still_said_to_be_ready(more, identity):
+    seen = observed("Created", "Failed", pods=[*WORKERS, pod(LAUNCHER, "launcher", "Failed", **more)])
+    assert [problem.id for problem in problems(seen)] == [identity]
 
 
 def test_what_ssh_and_mpirun_say_is_told_of_the_worker():

@@ -77,6 +77,14 @@ def test_the_owner_of_a_run_may_remove_it_whatever_its_settings_are():
     assert run_taken("default", "me@here", [found(owner=None)]) == []
 
 
+def test_a_live_job_without_an_owner_is_nobody_elses_to_remove():
+    live = {**found(owner=None), "kind": "MPIJob", "apiVersion": "kubeflow.org/v2beta1"}
+    (problem,) = run_taken("default", "me@here", [live], [], NOON)
+    assert (problem.id, "a live MPIJob without an owner" in problem.cause) == ("run-taken", True)
+    finished = {**live, "status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+    assert run_taken("default", "me@here", [finished], [], NOON) == []
+
+
 @pytest.mark.parametrize("wanted", [[], [found()]])
 def test_a_run_of_another_owner_is_taken(wanted):
     (problem,) = run_taken("default", "me@here", [found(owner="you@there")], wanted, NOON)

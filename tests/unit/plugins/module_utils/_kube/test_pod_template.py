@@ -108,11 +108,34 @@ class TestBothKinds:
             ({"run_as_user": -1}, "run_as_user: -1"),
             ({"labels": {"gpufabric.nccl/run": "x"}}, "labels: 'gpufabric.nccl/run'"),
             ({"shm_size": "much"}, "shm_size: 'much'"),
+            ({"shm_size": "16ki"}, "shm_size: '16ki'"),
+            ({"replicas": 10_001}, "replicas: 10001 .* at most 10000"),
+            ({"run_as_group": 1 << 31}, "run_as_group: 2147483648 .* 0 to 2147483647"),
+            ({"node_selector": {"gpu": True}}, r"node_selector\[gpu\]: True .* a text, in quotes"),
+            ({"labels": {"team": 5}}, r"labels\[team\]: 5 "),
+            ({"annotations": {"note": None}}, r"annotations\[note\]: None "),
+            ({"env": {"A B": "x"}}, "env: 'A B' "),
+            ({"image": " "}, "image: ' '"),
+            ({"affinity": {(1, 2): 1}}, r"affinity: \(not shown\) .* what JSON can hold"),
+            ({"env": {"A": 10**5000}}, "env: "),
+            ({"resources": {"cpu": 10**5000}}, "resources: "),
         ],
     )
     def test_wrong_settings_are_named(self, template, changes, named):
         with pytest.raises(OptionError, match=named):
             template(**changes)
+
+
+@pytest.mark.parametrize("template", [of_stateful_set, of_job])
+def test_keys_may_be_what_yaml_makes_of_texts(template):
+    spec = template(node_selector={"a": "b"}, pod_spec={"nodeSelector": {True: "x", 2: "y"}})["spec"]
+    assert spec["nodeSelector"] == {"a": "b", True: "x", 2: "y"}
+
+
+@pytest.mark.parametrize("size", ["65536Ki", "16Gi", "1.5G", "500m", "1e9", "8"])
+def test_quantities_are_those_of_kubernetes(size):
+    (volume,) = of_stateful_set(shm_size=size, resources={"memory": size})["spec"]["volumes"]
+    assert volume["emptyDir"]["sizeLimit"] == size
 
 
 def test_items_without_a_name_come_one_after_the_other():

@@ -198,6 +198,10 @@ def test_adopted_pods_are_neither_made_nor_changed(changes, selector, names):
         ({"labels": {"gpufabric.nccl/run": "x"}}, "worker_pods_labels"),
         ({"timeout": 0}, "worker_pods_timeout"),
         ({"names": ["Bad Name"]}, "worker_pods_names"),
+        # Kubernetes would have all pods of the namespace.
+        ({"selector": " "}, "worker_pods_selector"),
+        ({"selector": "app=x,,"}, "worker_pods_selector"),
+        ({"mpijob": "a,b"}, "worker_pods_mpijob"),
         ({"selector": "app=x", "mpijob": "y"}, "worker_pods_selector, worker_pods_mpijob"),
     ],
 )
@@ -250,10 +254,18 @@ def test_rank_order_is_that_of_the_numbers():
     ]
 
 
-def test_ready_is_not_one_that_goes():
+@pytest.mark.parametrize(
+    "selector", ["app=x", "a/b==c, d != e", "!gone", "there", "k=", "tier in (a, b),x notin (c)", "n>3", " app = x "]
+)
+def test_selectors_are_those_of_kubernetes(selector):
+    assert plan(selector=selector)["selector"] == selector
+
+
+def test_ready_is_not_one_that_goes_or_has_gone():
     leaving = pod()
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert is_ready(pod()) and not is_ready(pod(ready="False")) and not is_ready(leaving)
+    assert not is_ready(pod(phase="Failed"))
 
 
 def test_pod_of_an_old_template_is_not_current():
@@ -544,3 +556,18 @@ def test_lost_pods(now, told):
 
 def test_a_variable_without_a_value_is_not_set():
     assert container(env={"A": 1, "B": None})["env"] == [{"name": "A", "value": "1"}]
+
+
+def test_a_restart_of_which_nothing_else_is_known_has_no_exit_status():
+    joined = joined_pod(pod(), "worker")
+    (problem,) = lost_pods([joined], [pod(containers=[status({"running": {}}, restarts=1)])])
+    assert problem.id == "pod-restarted" and "None" not in problem.cause
+
+
+def test_of_a_log_with_long_lines_the_end_is_shown():
+    (problem,) = pod_problems(
+        [pod(ready="False", containers=[status({"terminated": {"exitCode": 1, "reason": "Error"}})])],
+        [],
+        {"p-0": "x" * 10**6 + "the end"},
+    )
+    assert problem.id == "pod-crash" and problem.evidence.endswith("the end") and len(problem.evidence) < 10**4
