@@ -87,7 +87,9 @@ def new_state(
             raise OptionError(option, number, "a number of GB/s above 0")
     if not _is_number(tolerance_percent, 0) or tolerance_percent >= 100:
         raise OptionError("tolerance_percent", tolerance_percent, "a number above 0 and below 100")
-    if domains is not None and set(domains) != set(nodes):
+    # Racks may have numbers for names.
+    named = {node: str(name) for node, name in (domains or {}).items() if _is_name(name)}
+    if domains is not None and not set(named) == set(domains) == set(nodes):
         raise OptionError("domains", dict(domains), "the name of a domain for each of the nodes, and no other")
     unreachable = dict(unreachable or {})
     if mode == "adaptive" and len(set(nodes) - set(unreachable)) < 4:
@@ -102,7 +104,7 @@ def new_state(
     return {
         "schema": SCHEMA,
         "nodes": nodes,
-        "domains": dict(domains or {}),
+        "domains": named,
         "mode": mode,
         "inside": inside,
         "limits": {"inside": inside_limit, "between": limit},
@@ -601,6 +603,10 @@ def _prime_of(number: int) -> int:
     while any(prime % divisor == 0 for divisor in range(2, math.isqrt(prime) + 1)):
         prime += 1
     return prime
+
+
+def _is_name(value: t.Any) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool) and value != ""
 
 
 def _is_number(value: t.Any, above: float) -> bool:
