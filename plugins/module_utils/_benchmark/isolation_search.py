@@ -120,7 +120,7 @@ def new_state(
 
 def plan_round(state: State) -> list[list[str]]:
     """The groups to run next, all at once; none where nothing is left to run."""
-    return _plan(state)[0]
+    return _plan(_Knowledge(state))[0]
 
 
 def observe(state: State, results: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
@@ -130,7 +130,7 @@ def observe(state: State, results: t.Sequence[t.Mapping[str, t.Any]]) -> dict[st
     the launch named them, ``unreachable`` nodes. A group without a result counts as failed. Raises GpufabricError for a group
     that was not planned.
     """
-    groups, stage, screen = _plan(state)
+    groups, stage, screen = _plan(_Knowledge(state))
     found = {frozenset(result["nodes"]): result for result in results}
     foreign = set(found) - {frozenset(group) for group in groups}
     if foreign:
@@ -203,7 +203,7 @@ def verdict(state: State) -> dict[str, t.Any]:
     bad = [entry["node"] for entry in nodes if entry["verdict"] != "good"]
     return {
         "schema": SCHEMA,
-        "complete": not plan_round(state),
+        "complete": not _plan(known)[0],
         "rounds": state["round"],
         "tests": len(state["tests"]),
         "nodes": nodes,
@@ -278,9 +278,12 @@ class _Knowledge:
         passed = [group for group, outcome in self.outcomes.items() if outcome and len(group) > 1]
         self.good = set().union(*passed) - self.out
         self._meetings: dict[str, set[int]] = {}
+        #: The first fast group of each node.
+        self.fast: dict[str, Group] = {}
         for number, group in enumerate(passed):
             for node in group:
                 self._meetings.setdefault(node, set()).add(number)
+                self.fast.setdefault(node, group)
         self.failed = [
             group
             for group, outcome in self.outcomes.items()
@@ -290,12 +293,17 @@ class _Knowledge:
         self.bad_links = [
             group for group in self.failed if len(group) == 2 and group <= self.good and len(self.values[group]) > 1
         ]
+        #: The other ends of those of a node.
+        self.far_ends: dict[str, set[str]] = {}
+        for link in self.bad_links:
+            for node in link:
+                self.far_ends.setdefault(node, set()).update(link - {node})
         self.noisy = {group for group in self.bad_links if self._is_noisy(group)}
         #: For each node that alone can be to blame for slow groups: the other members of each.
         self.charges: dict[str, list[Group]] = {}
         for group in self.failed:
             rest = group - self.good
-            if len(rest) == 1 and not any(link <= group for link in self.bad_links):
+            if len(rest) == 1 and not self._has_link(group):
                 self.charges.setdefault(next(iter(rest)), []).append(group - rest)
         # Where all charges have a member in common, the path to that may be slow instead.
         self.bad = {
@@ -344,6 +352,10 @@ class _Knowledge:
             return False
         return max(values) + _SPREADS * (max(values) - min(values)) >= self.limit_of(len(group))
 
+    def _has_link(self, group: Group) -> bool:
+        """Whether the path between two of a group is slow."""
+        return any(not self.far_ends[node].isdisjoint(group) for node in group if node in self.far_ends)
+
     def have_met(self, first: str, second: str) -> bool:
         """Whether both were in one fast group, so that the path between them is good."""
         return not self._meetings.get(first, set()).isdisjoint(self._meetings.get(second, set()))
@@ -366,15 +378,16 @@ class _Knowledge:
         ]
 
     def _not_explained(self) -> list[Group]:
-        left = [
-            group for group in self.failed if not group & self.bad and not any(link <= group for link in self.bad_links)
-        ]
+        left = [group for group in self.failed if not group & self.bad and not self._has_link(group)]
         # What is in a slow group is to be looked for in the smallest that has it.
         left.sort(key=lambda group: (len(group), self.ordered(group)))
         least: list[Group] = []
+        smallest: dict[str, list[Group]] = {}
         for group in left:
-            if not any(smaller < group for smaller in least):
+            # None is smaller than a pair.
+            if len(group) == 2 or not any(smaller < group for node in group for smaller in smallest.get(node, ())):
                 least.append(group)
+                smallest.setdefault(min(group), []).append(group)
         return least
 
     def open_questions(self) -> list[Group]:
@@ -414,9 +427,9 @@ class _Round:
         return free[turn:] + free[:turn]
 
 
-def _plan(state: State) -> tuple[list[list[str]], int, bool]:
+def _plan(known: _Knowledge) -> tuple[list[list[str]], int, bool]:
     """The groups of the next round, the stage after it, and whether nothing but its nodes' order chose the groups."""
-    known = _Knowledge(state)
+    state = known.state
     stage, stages = state["stage"], state["stages"]
     planned = _Round(known)
     # One that runs alone is tried again before it is let into a group.
@@ -550,7 +563,7 @@ def _node_entry(known: _Knowledge, node: str) -> dict[str, t.Any]:
     inside = known.alone.get(node)
     if alone in known.values:
         evidence.append(f"alone: {known.told(alone).split(': ', 1)[1]}")
-    slow_pairs = [pair for pair in known.bad_links if node in pair]
+    slow_pairs = [frozenset((node, other)) for other in known.ordered(known.far_ends.get(node, ()))]
     links = [pair for pair in slow_pairs if pair not in known.noisy]
     if node in known.unreachable:
         result["verdict"] = "unreachable"
@@ -574,8 +587,7 @@ def _node_entry(known: _Knowledge, node: str) -> dict[str, t.Any]:
     if not evidence and node not in known.good:
         evidence.append("not tested")
     if node in known.good:
-        group = next(group for group, outcome in known.outcomes.items() if outcome and node in group and len(group) > 1)
-        evidence.append(f"fast, {known.told(group)}")
+        evidence.append(f"fast, {known.told(known.fast[node])}")
     return result
 
 
