@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import heapq
 import itertools
 import json
 import math
@@ -343,16 +344,24 @@ def _ordered(settings: t.Sequence[_Setting], factors: t.Iterable[str]) -> list[_
     """The order of the first repeats, as sweep_points says it."""
     place = {env: index for index, env in enumerate(dict.fromkeys(setting.env for setting in settings))}
     left = sorted(settings, key=lambda setting: (len(setting.env), place[setting.env]))
-    levels = {setting: {(name, setting.level(name)) for name in factors} for setting in left}
-    unseen: set[tuple[str, t.Any]] = set().union(*levels.values())
+    names = list(factors)
+    levels = [{(name, setting.level(name)) for name in names} for setting in left]
+    unseen: set[tuple[str, t.Any]] = set().union(*levels)
     first = []
+    # By how many unseen levels each shows, at most, since what is chosen leaves fewer. Of those that show the same number, the one
+    # that sets the fewest comes first.
+    waiting = [(-len(own), number) for number, own in enumerate(levels)]
+    heapq.heapify(waiting)
     while unseen:
-        # Of those that show the same number, the one that sets the fewest.
-        best = max(left, key=lambda setting: len(levels[setting] & unseen))
-        first.append(best)
-        unseen -= levels[best]
+        at_most, number = waiting[0]
+        shown = -len(levels[number] & unseen)
+        if shown != at_most:
+            heapq.heapreplace(waiting, (shown, number))
+        else:
+            first.append(number)
+            unseen -= levels[number]
     chosen = set(first)
-    return [*first, *(setting for setting in left if setting not in chosen)]
+    return [left[number] for number in [*first, *(number for number in range(len(left)) if number not in chosen)]]
 
 
 def _point(setting: _Setting, repeat: int, repeats: int, varying: t.Collection[str]) -> dict[str, t.Any]:
