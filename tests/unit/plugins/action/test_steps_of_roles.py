@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.action.benchmark_results import ActionModule as BenchmarkResults
 from ansible_collections.gpufabric.nccl.plugins.action.collect_peers import ActionModule as CollectPeers
@@ -185,6 +187,28 @@ def test_a_search_has_the_limits_of_a_benchmark(planned, value, begins):
     given = {"isolate_timeout": "77", "isolate_startup_timeout": ""}
     launch = planned(IsolationStep, "isolate", {"step": "begin", "infos": infos}, **given)["launch"]
     assert (launch["timeout"], launch["startup_timeout"]) == (77, 60)
+
+
+@pytest.mark.parametrize(
+    ("changed", "resumed"),
+    [
+        ({}, True),
+        ({"isolate_timeout": 77}, True),
+        ({"gpufabric_data_interface": "ib0"}, False),
+        ({"gpufabric_control_subnet": "10.0.0.0/8"}, False),
+        ({"isolate_mca": {"btl": "tcp,self"}}, False),
+        ({"nccl_benchmark_dir": "/opt/other"}, False),
+    ],
+)
+def test_a_search_over_another_network_or_with_other_programs_is_another_search(planned, changed, resumed):
+    infos = {f"g{place}": {"node": cpu_node(place)} for place in (1, 2)}
+    peers = [{"name": f"g{place}", "address": f"10.0.0.{place}", "run_dir": "/r"} for place in (1, 2)]
+    arguments = {"step": "begin", "infos": infos, "peers": peers}
+    given = {"isolate_mca": {}, "isolate_forward_env": []}
+    begun = planned(IsolationStep, "isolate", arguments, **given)
+    earlier = json.dumps(begun["document"])
+    again = planned(IsolationStep, "isolate", {**arguments, "earlier": earlier}, **{**given, **changed})
+    assert again["resumed"] is resumed
 
 
 def test_what_a_survey_left_blank_for_a_search_is_that_of_the_benchmark(planned):
