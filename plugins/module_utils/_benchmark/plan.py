@@ -179,7 +179,7 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         # None is a variable that the ranks are not to have.
         check(f"nccl_benchmark_{name}", {key: "" if value is None else str(value) for key, value in given.items()})
     check_limits(settings)
-    words = _further_arguments(settings)
+    words = further_arguments(settings)
     for word in words:
         own = _OWN_OPTION.match(word)
         if own:
@@ -187,7 +187,7 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
             raise OptionError(
                 "nccl_benchmark_extra_args", word, f"options other than that of nccl_benchmark_{variable}"
             )
-    for name, value in _options_in(words):
+    for name, value in options_in(words):
         endless = _ENDLESS.fullmatch(name)
         if endless and _ZERO.match(value):
             allowed = f"1 or more for --{endless.lastgroup}, since with 0 the program never ends"
@@ -229,7 +229,7 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
         "-o": settings.get("operation"),
     }
     words = [str(item) for pair in options.items() if pair[1] is not None for item in pair]
-    return [*words, *settings.get("own_arguments", ()), *_further_arguments(settings)]
+    return [*words, *settings.get("own_arguments", ()), *further_arguments(settings)]
 
 
 def cycle_arguments(settings: t.Mapping[str, t.Any], features: t.Container[str]) -> list[str]:
@@ -237,7 +237,7 @@ def cycle_arguments(settings: t.Mapping[str, t.Any], features: t.Container[str])
     cycles = int(settings.get("cycles") or 1)
     if cycles == 1:
         return []
-    given = [word for word in _further_arguments(settings) if _OWN_CYCLES.match(word)]
+    given = [word for word in further_arguments(settings) if _OWN_CYCLES.match(word)]
     if given:
         allowed = f"1 with {given[0]} in nccl_benchmark_extra_args"
         raise OptionError("nccl_benchmark_cycles", settings["cycles"], allowed)
@@ -260,7 +260,7 @@ def _own_arguments(
     if wanted == "barriers" and not {"json", "rank_times", "barriers"} <= features:
         allowed = "none or iterations: the programs on the workers have no -z 3 with times of each process, as nccl-tests 2.19.6 has"
         raise OptionError("nccl_benchmark_rank_times", wanted, allowed)
-    given = [word for word in _further_arguments(settings) if _OWN_TIMES.match(word)]
+    given = [word for word in further_arguments(settings) if _OWN_TIMES.match(word)]
     if given and wanted == "barriers":
         raise OptionError(
             "nccl_benchmark_rank_times", wanted, f"none or iterations with {given[0]} in nccl_benchmark_extra_args"
@@ -277,7 +277,7 @@ def _common_features(nodes: t.Mapping[str, NodeInfo]) -> set[str]:
     return set.intersection(*every) if every else set()
 
 
-def _further_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
+def further_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
     """The words of ``extra_args``: with -e an option and its value are one text. Raises OptionError."""
     words = []
     for item in settings["extra_args"]:
@@ -288,7 +288,7 @@ def _further_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
     return words
 
 
-def _options_in(words: t.Sequence[str]) -> t.Iterator[tuple[str, str]]:
+def options_in(words: t.Sequence[str]) -> t.Iterator[tuple[str, str]]:
     """The options among the arguments of a program, without their dashes, each with its value: all of them have one."""
     left = iter(words)
     for word in left:

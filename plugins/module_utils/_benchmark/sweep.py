@@ -22,7 +22,11 @@ import re
 import statistics
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import COLLECTIVES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    COLLECTIVES,
+    further_arguments,
+    options_in,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size, size_word
 
@@ -51,6 +55,8 @@ _DEFAULTS: dict[str, t.Any] = {
     "exclude": [],
     "only": [],
 }
+#: Options of a program that each point has, as the beginnings by which a program knows them.
+_OF_POINTS = re.compile(r"(?P<sizes>[bef]|mi\w*|ma\w*|stepf\w*)|(?P<datatypes>d\w*)|(?P<operations>o|op\w*)")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 
 Point = t.Mapping[str, t.Any]
@@ -168,6 +174,13 @@ def with_sweep(settings: t.Mapping[str, t.Any], node_env: t.Collection[str] = ()
     of_nodes = [name for name in sweep.get("env") or {} if name in node_env]
     if of_nodes:
         raise OptionError(f"{option}.env", of_nodes, "variables that gpufabric_node_env does not have for any worker")
+    for name, value in options_in(further_arguments(settings)):
+        own = _OF_POINTS.fullmatch(name)
+        if own:
+            # The last of two holds: all points would run with it, and the results would say otherwise.
+            allowed = f"options other than those of {option}.{own.lastgroup}"
+            dashes = "-" if len(name) == 1 else "--"
+            raise OptionError("nccl_benchmark_extra_args", f"{dashes}{name} {value}", allowed)
     return {
         **settings,
         "collectives": list(dict.fromkeys(point["collective"] for point in points)),

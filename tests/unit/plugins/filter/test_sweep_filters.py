@@ -142,11 +142,19 @@ def test_points_of_a_sweep_that_were_not_run_are_missing_and_no_failure():
         ({"env": {"NCCL_DEBUG": [None, "INFO"]}}, {}, "nccl_benchmark_env: ['NCCL_DEBUG'] "),
         ({"datatypes": ["half", "bfloat16"]}, {"backend": "cpu"}, "nccl_benchmark_sweep.datatypes: ['bfloat16'] "),
         ({"datatypes": "half"}, {"time_limit": 0}, "nccl_benchmark_time_limit: "),
+        ({"repeats": 1}, {"extra_args": ["-z 1", "-d half"]}, "nccl_benchmark_extra_args: '-d half' "),
+        ({"repeats": 1}, {"extra_args": ["--minby=4M"]}, "nccl_benchmark_extra_args: '--minby 4M' "),
+        ({"repeats": 1}, {"extra_args": ["-omax"]}, "nccl_benchmark_extra_args: '-o max' "),
     ],
 )
 def test_errors_of_a_sweep_are_told_by_the_plan_before_anything_is_changed(sweep, settings, begin, peers):
     with pytest.raises(OptionError, match=f"^{re.escape(begin)}"):
         plan_of(sweep, peers, **settings)
+
+
+def test_a_sweep_takes_further_arguments_that_no_point_has():
+    plan = plan_of({"repeats": 1}, extra_args=["-z 1", "-c 0"])
+    assert plan["points"][0]["argv"][-4:] == ["-z", "1", "-c", "0"]
 
 
 def test_ranks_that_a_host_has_no_room_for():
