@@ -79,6 +79,7 @@ class ActionModule(PlanAction):
         step, search = arguments["step"], arguments["search"]
         if step == "check":
             check_limits(self._limits())
+            _isolation.check_mark(own["mark"], own["mark_key"])
             checked = _isolation.check(arguments["infos"], settings)
             return {**checked, "warnings": as_warnings(checked["beside"])}
         if step == "begin":

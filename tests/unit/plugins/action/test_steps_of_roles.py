@@ -236,6 +236,17 @@ def test_a_limit_of_no_sense_is_refused_before_a_search(planned):
     assert refused["msg"].startswith("nccl_benchmark_output_limit: '2GB' is not allowed; allowed: a number of bytes")
 
 
+@pytest.mark.parametrize("key", ["", "bad key", "-x", "a/b/c", "x" * 64, "Team/x", "a\n"])
+def test_a_key_of_a_mark_that_kubernetes_refuses_is_refused_before_a_search(planned, key):
+    arguments = {"step": "check", "infos": {"g1": {"unreachable": True, "msg": "gone"}}}
+    refused = planned(IsolationStep, "isolate", arguments, isolate_mark="taint", isolate_mark_key=key)
+    assert refused["msg"].startswith(f"isolate_mark_key: {key!r} is not allowed; allowed: a key of Kubernetes")
+    # Without a mark nobody needs it.
+    assert "failed" not in planned(IsolationStep, "isolate", arguments, isolate_mark_key=key)
+    for good in ("x", "X_1.a-b", "gpufabric.nccl/isolate", "a/" + "x" * 63):
+        assert "failed" not in planned(IsolationStep, "isolate", arguments, isolate_mark="label", isolate_mark_key=good)
+
+
 PLAN = {"points": [{"name": "all_reduce", "argv": ["p"], "env": {}}], "launcher": "g1"}
 OUTCOME = {"status": "failed", "exit_status": 1, "stdout_path": "/r/points/1/stdout", "problems": [], "said": ["oh"]}
 

@@ -410,6 +410,7 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
         node("n3", {"k": "bad"}),
         node("n4", {"k": "bad"}),
     ]
+    shared = [{"key": "k", "value": value, "effect": effect} for value, effect in (("bad", "A"), ("mine", "B"))]
 
     def marks(kind, key="k", verdicts=("bad",)):
         return _isolation.marks(document, pods, nodes, {"kind": kind, "key": key, "verdicts": list(verdicts)})
@@ -418,6 +419,8 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
     # A key that others use is not removed.
     for kind in ("label", "taint"):
         assert marks(kind, key="others") == {"value": "bad", "present": ["n1"], "absent": []}
+    nodes[1] = node("n2", None, shared)
+    assert marks("taint")["absent"] == []
     assert marks("taint", verdicts=["bad", "suspect"])["present"] == ["n1", "n3"]
 
 
