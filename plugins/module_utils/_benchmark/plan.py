@@ -44,7 +44,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
     ProblemError,
     entries_from,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidden, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
     check_environment,
     check_mca,
@@ -176,6 +176,7 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         )
     for name, check in (("env", check_environment), ("mca", check_mca)):
         given = settings.get(name) or {}
+        check_values(f"nccl_benchmark_{name}", given, may_be_unset=name == "env")
         # None is a variable that the ranks are not to have.
         check(f"nccl_benchmark_{name}", {key: "" if value is None else str(value) for key, value in given.items()})
     check_limits(settings)
@@ -192,6 +193,16 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         if endless and _ZERO.match(value):
             allowed = f"1 or more for --{endless.lastgroup}, since with 0 the program never ends"
             raise OptionError("nccl_benchmark_extra_args", value, allowed)
+
+
+def check_values(option: str, values: t.Mapping[str, t.Any], may_be_unset: bool = True) -> None:
+    """Raise OptionError for a value that would reach a program in the words of Python, such as True, which NCCL reads as 0."""
+    for name, value in values.items():
+        if value is None and may_be_unset:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            shown = value if value is None or isinstance(value, bool) else Hidden()
+            raise OptionError(f"{option}.{name}", shown, "a text or a number, such as 1, or 'true' in quotes")
 
 
 def _check_collectives(settings: t.Mapping[str, t.Any]) -> None:
