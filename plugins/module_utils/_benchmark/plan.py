@@ -456,6 +456,9 @@ def _check_together(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.
     launcher = settings["launcher"] or next(iter(nodes))
     if launcher not in nodes and not settings["dedicated_launcher"]:
         raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
+    if launcher in nodes and settings["dedicated_launcher"]:
+        allowed = f"false, or a nccl_benchmark_launcher that is no worker: {launcher} is one, and would run ranks"
+        raise OptionError("nccl_benchmark_dedicated_launcher", True, allowed)
     _check_identities(nodes)
     _check_mpi(nodes, settings["backend"])
     backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
@@ -604,10 +607,12 @@ def complete_results(
     ``plan``: of plan_benchmark, its ``points`` and ``sweep``, and ``beside``, of runs_beside. ``run``: what mpi_run returned, its ``points`` in the same order,
     whether it was ``limited``, and the ``msg`` where points failed. Points of a sweep that were not run since its time was
     over have no document: they are missing, and that is all. ``found``: what a look at the hosts found after points failed.
-    ``hosts``: what mpi_preflight returned of each host then. Raises AnswerError if a result is none.
+    ``hosts``: what mpi_preflight returned of each host then. Raises AnswerError if a result is none, and ValueError if points are missing.
     """
     documents = []
     launcher = plan.get("launcher") or "the launcher"
+    if len(run["points"]) != len(plan["points"]):
+        raise ValueError(f"{len(run['points'])} points in place of {len(plan['points'])}")
     sweep = plan.get("sweep") or [None] * len(plan["points"])
     names = {host["address"]: host["name"] for host in plan.get("hosts", ())}
     interfaces = {host["name"]: host["facts"]["interfaces"] for host in hosts if host["facts"]}

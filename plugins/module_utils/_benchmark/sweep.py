@@ -175,10 +175,10 @@ def with_sweep(settings: t.Mapping[str, t.Any], node_env: t.Collection[str] = ()
     if of_nodes:
         raise OptionError(f"{option}.env", of_nodes, "variables that gpufabric_node_env does not have for any worker")
     for name, value in options_in(further_arguments(settings)):
-        own = _OF_POINTS.fullmatch(name)
-        if own:
+        of_points = _OF_POINTS.fullmatch(name)
+        if of_points:
             # The last of two holds: all points would run with it, and the results would say otherwise.
-            allowed = f"options other than those of {option}.{own.lastgroup}"
+            allowed = f"options other than those of {option}.{of_points.lastgroup}"
             dashes = "-" if len(name) == 1 else "--"
             raise OptionError("nccl_benchmark_extra_args", f"{dashes}{name} {value}", allowed)
     return {

@@ -260,7 +260,7 @@ def test_a_point_that_printed_nothing_has_a_result_too(planned):
         assert [problem["id"] for problem in document["problems"]] == [identity]
 
 
-@pytest.mark.parametrize("run", [{}, {"points": [5]}])
+@pytest.mark.parametrize("run", [{}, {"points": [5]}, {"points": []}, {"points": [OUTCOME, OUTCOME]}])
 def test_a_launcher_that_gives_nonsense_is_named(planned, run):
     result = planned(BenchmarkResults, "nccl_benchmark", {"plan": PLAN, "run": run})
     assert result["failed"] and result["msg"].startswith("what g1 returned of the run is not what mpi_run returns")
