@@ -524,9 +524,10 @@ def _observation(
         reason = f"what {launcher} returned of the run is not what mpi_run returns: {type(error).__name__}: {error}"
         return {**entry, "reason": _one_line(reason), "unreachable": [launcher]}, None
     errors = [problem for problem in document["problems"] if problem["severity"] == "error"]
-    values = [_value(row, document["rank_count"]) for row in document["rows"]]
-    if document["verdict"] in ("pass", "unchecked") and any(values):
-        return {**entry, "value": max(value for value in values if value)}, document
+    best = max((_value(row, document["rank_count"]) or 0.0 for row in document["rows"]), default=0.0)
+    # A launcher may return anything.
+    if document["verdict"] in ("pass", "unchecked") and best > 0:
+        return {**entry, "value": best}, document
     # A host that all others cannot reach is one thing; where none can be reached, the launcher may be the reason.
     named = {problem["host"] for problem in errors if problem["id"] in _UNREACHABLE} & set(run["nodes"])
     if launcher in named or len(named) >= len(run["nodes"]) - 1:

@@ -122,6 +122,13 @@ def outcome(**changes):
     return {"points": [{**point, "results": parsed(), "unread": None, **changes}]}
 
 
+def of_bandwidth(value):
+    (document,) = copy.deepcopy(parsed())
+    for row in document["rows"]:
+        row["out_of_place"]["busbw"] = value
+    return document
+
+
 def failure(identity, host):
     problem = {"id": identity, "severity": "error", "host": host, "cause": "No.", "cure": "Yes.", "evidence": ""}
     return outcome(status="failed", exit_status=1, results=[], problems=[problem])
@@ -175,6 +182,7 @@ def test_the_value_is_bus_bandwidth_and_of_one_rank_not():
             "No.",
         ),
         (outcome(results=[{**parsed()[0], "rows": []}]), [], "it has no result"),
+        (outcome(results=[of_bandwidth(-5.0)]), [], "it has no result"),
         # A launcher that answers with something else.
         (outcome(results=[{**parsed()[0], "config": [1]}]), ["g1"], re.compile("g1 returned a result.config: ")),
         *(
