@@ -448,7 +448,7 @@ def _value(option: str, value: t.Any) -> str | None:
         return None
     # NCCL reads numbers: True would be 0 to it.
     plain = isinstance(value, (str, int, float)) and not isinstance(value, bool)
-    if not plain or not str(value) or re.search(r"[\x00-\x1f]", str(value)):
+    if not plain or not str(value) or re.search("[\x00-\x1f\ud800-\udfff]", str(value)):
         raise OptionError(option, value, "a text of one line or a number, or null for a variable that is not set")
     return str(value)
 

@@ -36,6 +36,22 @@ def test_error_names_filter_and_option():
         FILTERS["sweep_results"]([], bands=["1X"])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        ({"points": "x"}, "points: 'x'"),
+        ({"points": [{"id": "a"}]}, "points[0]: {'id': 'a'}"),
+        ({"default": ["NCCL_ALGO"]}, "default: ['NCCL_ALGO']"),
+        ({"bands": 64}, "bands: 64"),
+        ({"bands": "64K"}, "bands: '64K'"),
+    ],
+)
+def test_arguments_of_another_kind_are_one_error_that_names_them(arguments, option):
+    with pytest.raises(AnsibleFilterError, match=re.escape(f"sweep_results: {option} is not allowed; allowed: ")):
+        FILTERS["sweep_results"]([], **arguments)
+    assert FILTERS["sweep_results"]([], FILTERS["sweep_points"]({}), {}, ["1M"])["bands"] == []
+
+
 def test_keys_of_a_sweep_are_the_documented_ones():
     options = documented("sweep_points")["_input"]["suboptions"]
     sizes = options["sizes"]["suboptions"]
