@@ -159,6 +159,9 @@ _LEAST = {
     "time_limit": 1,
 }
 
+#: Of one node: no machine has as many GPUs or processors, and as many processes may take it down.
+MOST_RANKS = 1024
+
 #: What the CPU program knows, of those that a sweep may have.
 CPU_DATATYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double")
 
@@ -216,6 +219,9 @@ def check_limits(settings: t.Mapping[str, t.Any]) -> None:
     for name, least in _LEAST.items():
         if settings.get(name) is not None and int(settings[name]) < least:
             raise OptionError(f"nccl_benchmark_{name}", settings[name], f"{least} or more")
+    ranks = settings.get("ranks_per_node")
+    if ranks is not None and int(ranks) > MOST_RANKS:
+        raise OptionError("nccl_benchmark_ranks_per_node", ranks, f"1 to {MOST_RANKS}")
     if settings.get("output_limit") is not None:
         parse_size("nccl_benchmark_output_limit", settings["output_limit"])
 

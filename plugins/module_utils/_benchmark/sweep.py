@@ -24,6 +24,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
     COLLECTIVES,
+    MOST_RANKS,
     further_arguments,
     options_in,
 )
@@ -168,6 +169,9 @@ def with_sweep(settings: t.Mapping[str, t.Any], node_env: t.Collection[str] = ()
     if None in ranks and len(ranks) > 1:
         # There are as many slots as the point with the most ranks needs.
         raise OptionError(f"{option}.ranks_per_node", sweep["ranks_per_node"], "numbers, or null alone")
+    many = [number for number in ranks if number is not None and number > MOST_RANKS]
+    if many:
+        raise OptionError(f"{option}.ranks_per_node", many[0], f"1 to {MOST_RANKS}")
     both = [name for name in sweep.get("env") or {} if name in settings["env"]]
     if both:
         raise OptionError("nccl_benchmark_env", both, f"variables that {option}.env does not have")
