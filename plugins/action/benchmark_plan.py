@@ -9,6 +9,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
     check_free,
     check_nodes,
+    check_values,
     plan_benchmark,
     runs_beside,
     with_sizes,
@@ -49,4 +50,6 @@ class ActionModule(PlanAction):
         option, spec = "gpufabric_node_env", {"type": "dict", "default": {}}
         every = self._task_vars.get("hostvars", {})
         own = [read_value(option, spec, every[host].get(option)) for host in hosts if host in every]
+        for values in (variables[option], *own):
+            check_values(option, values)
         return {name for values in (variables[option], *own) for name, value in values.items() if value is not None}

@@ -34,9 +34,13 @@ _SETTINGS = (
     "check",
     "extra_args",
     "env",
+    "mca",
     "timeout",
     "startup_timeout",
 )
+#: Of the variables that all roles share, and of the benchmark's: over another network, or with other programs, it is another search.
+_SHARED = ("control_interface", "control_subnet", "data_interface", "data_subnet", "mpi_prefix")
+_PROGRAMS = ("dir",)
 
 #: What the role nccl_benchmark says where the search does not.
 _OF_BENCHMARK = ("backend", "allow_uneven_gpus", "check", "extra_args", "env", "forward_env", "mca")
@@ -66,11 +70,17 @@ class ActionModule(PlanAction):
     def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """What the step returns. Raises GpufabricError."""
         own = self._completed(without_prefix(variables, "isolate_"))
-        settings = {name: own[name] for name in _SETTINGS}
+        shared = without_prefix(variables, "gpufabric_")
+        settings = {
+            **{name: own[name] for name in _SETTINGS},
+            **{name: shared[name] for name in _SHARED},
+            **self._benchmark(_PROGRAMS),
+        }
         step, search = arguments["step"], arguments["search"]
         if step == "check":
             check_limits(self._limits())
-            checked = _isolation.check(arguments["infos"], {**settings, "mca": own["mca"]})
+            _isolation.check_mark(own["mark"], own["mark_key"])
+            checked = _isolation.check(arguments["infos"], settings)
             return {**checked, "warnings": as_warnings(checked["beside"])}
         if step == "begin":
             found = {"info": arguments["infos"], "peers": arguments["peers"], "lost": arguments["lost"]}

@@ -7,10 +7,17 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import SIMPLE, TEXT, AnswerError, check_answer
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import sweep as planner
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results import sweep_analysis
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
+
+#: What is used of a planned point.
+_POINT = {
+    **dict.fromkeys(("id", "collective"), TEXT),
+    "options": dict.fromkeys(("min_bytes", "max_bytes", "step_factor"), SIMPLE),
+}
 
 
 def sweep_points(sweep: t.Any, name: str = "sweep") -> list[dict[str, t.Any]]:
@@ -29,9 +36,26 @@ def sweep_results(
 ) -> dict[str, t.Any]:
     """What the result documents of a sweep say together."""
     try:
+        _check("points", points, (list, tuple), "a list of points, as sweep_points returns it")
+        for number, point in enumerate(points):
+            _check_point(f"points[{number}]", point)
+        _check("default", default or {}, t.Mapping, "variables, each with a value")
+        _check("bands", bands, (list, tuple), "a list of sizes, such as 64K")
         return sweep_analysis.sweep_results(check_documents(documents), points, default, bands)
     except GpufabricError as error:
         raise AnsibleFilterError(f"sweep_results: {error}") from error
+
+
+def _check(option: str, value: t.Any, kind: t.Any, allowed: str) -> None:
+    if not isinstance(value, kind):
+        raise OptionError(option, value, allowed)
+
+
+def _check_point(option: str, point: t.Any) -> None:
+    try:
+        check_answer(option, "a point", point, _POINT)
+    except AnswerError:
+        raise OptionError(option, point, "a point, as sweep_points returns it") from None
 
 
 class FilterModule:

@@ -14,6 +14,7 @@ launcher its ``nodes``, ``hosts`` and ``points``. ``said``: a line on what came 
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
@@ -342,6 +343,13 @@ def report(document: Entry, may_fail: bool) -> dict[str, t.Any]:
 
 #: Of the taint or label of a bad node.
 _MARK_VALUE = "bad"
+_MARK_KEY = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+def check_mark(kind: str, key: str) -> None:
+    """Raise OptionError if Kubernetes would refuse the key of a mark, which it says only when the search is over."""
+    if kind != "none" and not _MARK_KEY.fullmatch(key):
+        raise OptionError("isolate_mark_key", key, "a key of Kubernetes, such as gpufabric.nccl/isolate")
 
 
 def marks(document: Entry, pods: t.Sequence[Entry], nodes: t.Sequence[Entry], settings: Entry) -> dict[str, t.Any]:
@@ -366,7 +374,7 @@ def _is_marked(node: Entry, settings: Entry) -> bool:
     if settings["kind"] == "label":
         return (node["metadata"].get("labels") or {}).get(settings["key"]) == _MARK_VALUE
     taints = (node.get("spec") or {}).get("taints") or []
-    return any((taint["key"], taint.get("value")) == (settings["key"], _MARK_VALUE) for taint in taints)
+    return {taint.get("value") for taint in taints if taint["key"] == settings["key"]} == {_MARK_VALUE}
 
 
 def _nodes(infos: Results) -> dict[str, Entry]:
@@ -516,9 +524,10 @@ def _observation(
         reason = f"what {launcher} returned of the run is not what mpi_run returns: {type(error).__name__}: {error}"
         return {**entry, "reason": _one_line(reason), "unreachable": [launcher]}, None
     errors = [problem for problem in document["problems"] if problem["severity"] == "error"]
-    values = [_value(row, document["rank_count"]) for row in document["rows"]]
-    if document["verdict"] in ("pass", "unchecked") and any(values):
-        return {**entry, "value": max(value for value in values if value)}, document
+    best = max((_value(row, document["rank_count"]) or 0.0 for row in document["rows"]), default=0.0)
+    # A launcher may return anything.
+    if document["verdict"] in ("pass", "unchecked") and best > 0:
+        return {**entry, "value": best}, document
     # A host that all others cannot reach is one thing; where none can be reached, the launcher may be the reason.
     named = {problem["host"] for problem in errors if problem["id"] in _UNREACHABLE} & set(run["nodes"])
     if launcher in named or len(named) >= len(run["nodes"]) - 1:

@@ -87,7 +87,9 @@ def new_state(
             raise OptionError(option, number, "a number of GB/s above 0")
     if not _is_number(tolerance_percent, 0) or tolerance_percent >= 100:
         raise OptionError("tolerance_percent", tolerance_percent, "a number above 0 and below 100")
-    if domains is not None and set(domains) != set(nodes):
+    # Racks may have numbers for names.
+    named = {node: str(name) for node, name in (domains or {}).items() if _is_name(name)}
+    if domains is not None and not set(named) == set(domains) == set(nodes):
         raise OptionError("domains", dict(domains), "the name of a domain for each of the nodes, and no other")
     unreachable = dict(unreachable or {})
     if mode == "adaptive" and len(set(nodes) - set(unreachable)) < 4:
@@ -102,7 +104,7 @@ def new_state(
     return {
         "schema": SCHEMA,
         "nodes": nodes,
-        "domains": dict(domains or {}),
+        "domains": named,
         "mode": mode,
         "inside": inside,
         "limits": {"inside": inside_limit, "between": limit},
@@ -118,7 +120,7 @@ def new_state(
 
 def plan_round(state: State) -> list[list[str]]:
     """The groups to run next, all at once; none where nothing is left to run."""
-    return _plan(state)[0]
+    return _plan(_Knowledge(state))[0]
 
 
 def observe(state: State, results: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
@@ -128,7 +130,7 @@ def observe(state: State, results: t.Sequence[t.Mapping[str, t.Any]]) -> dict[st
     the launch named them, ``unreachable`` nodes. A group without a result counts as failed. Raises GpufabricError for a group
     that was not planned.
     """
-    groups, stage, screen = _plan(state)
+    groups, stage, screen = _plan(_Knowledge(state))
     found = {frozenset(result["nodes"]): result for result in results}
     foreign = set(found) - {frozenset(group) for group in groups}
     if foreign:
@@ -201,7 +203,7 @@ def verdict(state: State) -> dict[str, t.Any]:
     bad = [entry["node"] for entry in nodes if entry["verdict"] != "good"]
     return {
         "schema": SCHEMA,
-        "complete": not plan_round(state),
+        "complete": not _plan(known)[0],
         "rounds": state["round"],
         "tests": len(state["tests"]),
         "nodes": nodes,
@@ -276,9 +278,12 @@ class _Knowledge:
         passed = [group for group, outcome in self.outcomes.items() if outcome and len(group) > 1]
         self.good = set().union(*passed) - self.out
         self._meetings: dict[str, set[int]] = {}
+        #: The first fast group of each node.
+        self.fast: dict[str, Group] = {}
         for number, group in enumerate(passed):
             for node in group:
                 self._meetings.setdefault(node, set()).add(number)
+                self.fast.setdefault(node, group)
         self.failed = [
             group
             for group, outcome in self.outcomes.items()
@@ -288,12 +293,17 @@ class _Knowledge:
         self.bad_links = [
             group for group in self.failed if len(group) == 2 and group <= self.good and len(self.values[group]) > 1
         ]
+        #: The other ends of those of a node.
+        self.far_ends: dict[str, set[str]] = {}
+        for link in self.bad_links:
+            for node in link:
+                self.far_ends.setdefault(node, set()).update(link - {node})
         self.noisy = {group for group in self.bad_links if self._is_noisy(group)}
         #: For each node that alone can be to blame for slow groups: the other members of each.
         self.charges: dict[str, list[Group]] = {}
         for group in self.failed:
             rest = group - self.good
-            if len(rest) == 1 and not any(link <= group for link in self.bad_links):
+            if len(rest) == 1 and not self._has_link(group):
                 self.charges.setdefault(next(iter(rest)), []).append(group - rest)
         # Where all charges have a member in common, the path to that may be slow instead.
         self.bad = {
@@ -342,6 +352,10 @@ class _Knowledge:
             return False
         return max(values) + _SPREADS * (max(values) - min(values)) >= self.limit_of(len(group))
 
+    def _has_link(self, group: Group) -> bool:
+        """Whether the path between two of a group is slow."""
+        return any(not self.far_ends[node].isdisjoint(group) for node in group if node in self.far_ends)
+
     def have_met(self, first: str, second: str) -> bool:
         """Whether both were in one fast group, so that the path between them is good."""
         return not self._meetings.get(first, set()).isdisjoint(self._meetings.get(second, set()))
@@ -364,15 +378,16 @@ class _Knowledge:
         ]
 
     def _not_explained(self) -> list[Group]:
-        left = [
-            group for group in self.failed if not group & self.bad and not any(link <= group for link in self.bad_links)
-        ]
+        left = [group for group in self.failed if not group & self.bad and not self._has_link(group)]
         # What is in a slow group is to be looked for in the smallest that has it.
         left.sort(key=lambda group: (len(group), self.ordered(group)))
         least: list[Group] = []
+        smallest: dict[str, list[Group]] = {}
         for group in left:
-            if not any(smaller < group for smaller in least):
+            # None is smaller than a pair.
+            if len(group) == 2 or not any(smaller < group for node in group for smaller in smallest.get(node, ())):
                 least.append(group)
+                smallest.setdefault(min(group), []).append(group)
         return least
 
     def open_questions(self) -> list[Group]:
@@ -412,9 +427,9 @@ class _Round:
         return free[turn:] + free[:turn]
 
 
-def _plan(state: State) -> tuple[list[list[str]], int, bool]:
+def _plan(known: _Knowledge) -> tuple[list[list[str]], int, bool]:
     """The groups of the next round, the stage after it, and whether nothing but its nodes' order chose the groups."""
-    known = _Knowledge(state)
+    state = known.state
     stage, stages = state["stage"], state["stages"]
     planned = _Round(known)
     # One that runs alone is tried again before it is let into a group.
@@ -548,7 +563,7 @@ def _node_entry(known: _Knowledge, node: str) -> dict[str, t.Any]:
     inside = known.alone.get(node)
     if alone in known.values:
         evidence.append(f"alone: {known.told(alone).split(': ', 1)[1]}")
-    slow_pairs = [pair for pair in known.bad_links if node in pair]
+    slow_pairs = [frozenset((node, other)) for other in known.ordered(known.far_ends.get(node, ()))]
     links = [pair for pair in slow_pairs if pair not in known.noisy]
     if node in known.unreachable:
         result["verdict"] = "unreachable"
@@ -572,8 +587,7 @@ def _node_entry(known: _Knowledge, node: str) -> dict[str, t.Any]:
     if not evidence and node not in known.good:
         evidence.append("not tested")
     if node in known.good:
-        group = next(group for group, outcome in known.outcomes.items() if outcome and node in group and len(group) > 1)
-        evidence.append(f"fast, {known.told(group)}")
+        evidence.append(f"fast, {known.told(known.fast[node])}")
     return result
 
 
@@ -601,6 +615,10 @@ def _prime_of(number: int) -> int:
     while any(prime % divisor == 0 for divisor in range(2, math.isqrt(prime) + 1)):
         prime += 1
     return prime
+
+
+def _is_name(value: t.Any) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool) and value != ""
 
 
 def _is_number(value: t.Any, above: float) -> bool:

@@ -44,7 +44,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
     ProblemError,
     entries_from,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidden, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
     check_environment,
     check_mca,
@@ -159,6 +159,9 @@ _LEAST = {
     "time_limit": 1,
 }
 
+#: Of one node: no machine has as many GPUs or processors, and as many processes may take it down.
+MOST_RANKS = 1024
+
 #: What the CPU program knows, of those that a sweep may have.
 CPU_DATATYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double")
 
@@ -176,10 +179,11 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         )
     for name, check in (("env", check_environment), ("mca", check_mca)):
         given = settings.get(name) or {}
+        check_values(f"nccl_benchmark_{name}", given, may_be_unset=name == "env")
         # None is a variable that the ranks are not to have.
         check(f"nccl_benchmark_{name}", {key: "" if value is None else str(value) for key, value in given.items()})
     check_limits(settings)
-    words = _further_arguments(settings)
+    words = further_arguments(settings)
     for word in words:
         own = _OWN_OPTION.match(word)
         if own:
@@ -187,11 +191,21 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
             raise OptionError(
                 "nccl_benchmark_extra_args", word, f"options other than that of nccl_benchmark_{variable}"
             )
-    for name, value in _options_in(words):
+    for name, value in options_in(words):
         endless = _ENDLESS.fullmatch(name)
         if endless and _ZERO.match(value):
             allowed = f"1 or more for --{endless.lastgroup}, since with 0 the program never ends"
             raise OptionError("nccl_benchmark_extra_args", value, allowed)
+
+
+def check_values(option: str, values: t.Mapping[str, t.Any], may_be_unset: bool = True) -> None:
+    """Raise OptionError for a value that would reach a program in the words of Python, such as True, which NCCL reads as 0."""
+    for name, value in values.items():
+        if value is None and may_be_unset:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            shown = value if value is None or isinstance(value, bool) else Hidden()
+            raise OptionError(f"{option}.{name}", shown, "a text or a number, such as 1, or 'true' in quotes")
 
 
 def _check_collectives(settings: t.Mapping[str, t.Any]) -> None:
@@ -205,6 +219,9 @@ def check_limits(settings: t.Mapping[str, t.Any]) -> None:
     for name, least in _LEAST.items():
         if settings.get(name) is not None and int(settings[name]) < least:
             raise OptionError(f"nccl_benchmark_{name}", settings[name], f"{least} or more")
+    ranks = settings.get("ranks_per_node")
+    if ranks is not None and int(ranks) > MOST_RANKS:
+        raise OptionError("nccl_benchmark_ranks_per_node", ranks, f"1 to {MOST_RANKS}")
     if settings.get("output_limit") is not None:
         parse_size("nccl_benchmark_output_limit", settings["output_limit"])
 
@@ -229,7 +246,7 @@ def program_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
         "-o": settings.get("operation"),
     }
     words = [str(item) for pair in options.items() if pair[1] is not None for item in pair]
-    return [*words, *settings.get("own_arguments", ()), *_further_arguments(settings)]
+    return [*words, *settings.get("own_arguments", ()), *further_arguments(settings)]
 
 
 def cycle_arguments(settings: t.Mapping[str, t.Any], features: t.Container[str]) -> list[str]:
@@ -237,7 +254,7 @@ def cycle_arguments(settings: t.Mapping[str, t.Any], features: t.Container[str])
     cycles = int(settings.get("cycles") or 1)
     if cycles == 1:
         return []
-    given = [word for word in _further_arguments(settings) if _OWN_CYCLES.match(word)]
+    given = [word for word in further_arguments(settings) if _OWN_CYCLES.match(word)]
     if given:
         allowed = f"1 with {given[0]} in nccl_benchmark_extra_args"
         raise OptionError("nccl_benchmark_cycles", settings["cycles"], allowed)
@@ -260,7 +277,7 @@ def _own_arguments(
     if wanted == "barriers" and not {"json", "rank_times", "barriers"} <= features:
         allowed = "none or iterations: the programs on the workers have no -z 3 with times of each process, as nccl-tests 2.19.6 has"
         raise OptionError("nccl_benchmark_rank_times", wanted, allowed)
-    given = [word for word in _further_arguments(settings) if _OWN_TIMES.match(word)]
+    given = [word for word in further_arguments(settings) if _OWN_TIMES.match(word)]
     if given and wanted == "barriers":
         raise OptionError(
             "nccl_benchmark_rank_times", wanted, f"none or iterations with {given[0]} in nccl_benchmark_extra_args"
@@ -277,7 +294,7 @@ def _common_features(nodes: t.Mapping[str, NodeInfo]) -> set[str]:
     return set.intersection(*every) if every else set()
 
 
-def _further_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
+def further_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
     """The words of ``extra_args``: with -e an option and its value are one text. Raises OptionError."""
     words = []
     for item in settings["extra_args"]:
@@ -288,7 +305,7 @@ def _further_arguments(settings: t.Mapping[str, t.Any]) -> list[str]:
     return words
 
 
-def _options_in(words: t.Sequence[str]) -> t.Iterator[tuple[str, str]]:
+def options_in(words: t.Sequence[str]) -> t.Iterator[tuple[str, str]]:
     """The options among the arguments of a program, without their dashes, each with its value: all of them have one."""
     left = iter(words)
     for word in left:
@@ -445,6 +462,9 @@ def _check_together(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.
     launcher = settings["launcher"] or next(iter(nodes))
     if launcher not in nodes and not settings["dedicated_launcher"]:
         raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
+    if launcher in nodes and settings["dedicated_launcher"]:
+        allowed = f"false, or a nccl_benchmark_launcher that is no worker: {launcher} is one, and would run ranks"
+        raise OptionError("nccl_benchmark_dedicated_launcher", True, allowed)
     _check_identities(nodes)
     _check_mpi(nodes, settings["backend"])
     backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
@@ -593,10 +613,12 @@ def complete_results(
     ``plan``: of plan_benchmark, its ``points`` and ``sweep``, and ``beside``, of runs_beside. ``run``: what mpi_run returned, its ``points`` in the same order,
     whether it was ``limited``, and the ``msg`` where points failed. Points of a sweep that were not run since its time was
     over have no document: they are missing, and that is all. ``found``: what a look at the hosts found after points failed.
-    ``hosts``: what mpi_preflight returned of each host then. Raises AnswerError if a result is none.
+    ``hosts``: what mpi_preflight returned of each host then. Raises AnswerError if a result is none, and ValueError if points are missing.
     """
     documents = []
     launcher = plan.get("launcher") or "the launcher"
+    if len(run["points"]) != len(plan["points"]):
+        raise ValueError(f"{len(run['points'])} points in place of {len(plan['points'])}")
     sweep = plan.get("sweep") or [None] * len(plan["points"])
     names = {host["address"]: host["name"] for host in plan.get("hosts", ())}
     interfaces = {host["name"]: host["facts"]["interfaces"] for host in hosts if host["facts"]}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import heapq
 import itertools
 import json
 import math
@@ -21,7 +22,12 @@ import re
 import statistics
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import COLLECTIVES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    COLLECTIVES,
+    MOST_RANKS,
+    further_arguments,
+    options_in,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size, size_word
 
@@ -50,6 +56,8 @@ _DEFAULTS: dict[str, t.Any] = {
     "exclude": [],
     "only": [],
 }
+#: Options of a program that each point has, as the beginnings by which a program knows them.
+_OF_POINTS = re.compile(r"(?P<sizes>[bef]|mi\w*|ma\w*|stepf\w*)|(?P<datatypes>d\w*)|(?P<operations>o|op\w*)")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 
 Point = t.Mapping[str, t.Any]
@@ -161,12 +169,22 @@ def with_sweep(settings: t.Mapping[str, t.Any], node_env: t.Collection[str] = ()
     if None in ranks and len(ranks) > 1:
         # There are as many slots as the point with the most ranks needs.
         raise OptionError(f"{option}.ranks_per_node", sweep["ranks_per_node"], "numbers, or null alone")
+    many = [number for number in ranks if number is not None and number > MOST_RANKS]
+    if many:
+        raise OptionError(f"{option}.ranks_per_node", many[0], f"1 to {MOST_RANKS}")
     both = [name for name in sweep.get("env") or {} if name in settings["env"]]
     if both:
         raise OptionError("nccl_benchmark_env", both, f"variables that {option}.env does not have")
     of_nodes = [name for name in sweep.get("env") or {} if name in node_env]
     if of_nodes:
         raise OptionError(f"{option}.env", of_nodes, "variables that gpufabric_node_env does not have for any worker")
+    for name, value in options_in(further_arguments(settings)):
+        of_points = _OF_POINTS.fullmatch(name)
+        if of_points:
+            # The last of two holds: all points would run with it, and the results would say otherwise.
+            allowed = f"options other than those of {option}.{of_points.lastgroup}"
+            dashes = "-" if len(name) == 1 else "--"
+            raise OptionError("nccl_benchmark_extra_args", f"{dashes}{name} {value}", allowed)
     return {
         **settings,
         "collectives": list(dict.fromkeys(point["collective"] for point in points)),
@@ -343,16 +361,24 @@ def _ordered(settings: t.Sequence[_Setting], factors: t.Iterable[str]) -> list[_
     """The order of the first repeats, as sweep_points says it."""
     place = {env: index for index, env in enumerate(dict.fromkeys(setting.env for setting in settings))}
     left = sorted(settings, key=lambda setting: (len(setting.env), place[setting.env]))
-    levels = {setting: {(name, setting.level(name)) for name in factors} for setting in left}
-    unseen: set[tuple[str, t.Any]] = set().union(*levels.values())
+    names = list(factors)
+    levels = [{(name, setting.level(name)) for name in names} for setting in left]
+    unseen: set[tuple[str, t.Any]] = set().union(*levels)
     first = []
+    # By how many unseen levels each shows, at most, since what is chosen leaves fewer. Of those that show the same number, the one
+    # that sets the fewest comes first.
+    waiting = [(-len(own), number) for number, own in enumerate(levels)]
+    heapq.heapify(waiting)
     while unseen:
-        # Of those that show the same number, the one that sets the fewest.
-        best = max(left, key=lambda setting: len(levels[setting] & unseen))
-        first.append(best)
-        unseen -= levels[best]
+        at_most, number = waiting[0]
+        shown = -len(levels[number] & unseen)
+        if shown != at_most:
+            heapq.heapreplace(waiting, (shown, number))
+        else:
+            first.append(number)
+            unseen -= levels[number]
     chosen = set(first)
-    return [*first, *(setting for setting in left if setting not in chosen)]
+    return [left[number] for number in [*first, *(number for number in range(len(left)) if number not in chosen)]]
 
 
 def _point(setting: _Setting, repeat: int, repeats: int, varying: t.Collection[str]) -> dict[str, t.Any]:
@@ -426,7 +452,7 @@ def _value(option: str, value: t.Any) -> str | None:
         return None
     # NCCL reads numbers: True would be 0 to it.
     plain = isinstance(value, (str, int, float)) and not isinstance(value, bool)
-    if not plain or not str(value) or re.search(r"[\x00-\x1f]", str(value)):
+    if not plain or not str(value) or re.search("[\x00-\x1f\ud800-\udfff]", str(value)):
         raise OptionError(option, value, "a text of one line or a number, or null for a variable that is not set")
     return str(value)
 

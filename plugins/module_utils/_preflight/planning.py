@@ -55,10 +55,11 @@ def choose_peers(hosts: list[dict[str, t.Any]] | None, run_dir: RunDir, config: 
         return [Peer(host.name) for host in parse_hostfile(hostfile, run_dir.hostfile)]
     if not hosts:
         raise OptionError("hosts", hosts, "at least one host with its name")
-    names = [host["name"] for host in hosts]
+    names: set[str] = set()
     for index, host in enumerate(hosts):
-        if host["name"] in names[:index]:
+        if host["name"] in names:
             raise OptionError(f"hosts[{index}].name", host["name"], "each host once")
+        names.add(host["name"])
         if host["address"] is not None:
             host["address"] = parse_address(f"hosts[{index}].address", host["address"])
     return [Peer(**host) for host in hosts]

@@ -38,6 +38,9 @@ NOISE_FACTOR = 2.5
 #: The largest sizes of the bands but the last: up to where latency rules, and from where bandwidth does.
 BANDS = ("64K", "8M")
 
+#: Microseconds, or seconds of a point: no time is shorter, or longer. A launcher may return any, and their squares are to be numbers.
+_SHORTEST, _LONGEST = 1e-9, 1e15
+
 _WIDTH = 100
 _FACTORS = ("datatype", "operation", "ranks_per_node")
 
@@ -126,7 +129,8 @@ def sweep_results(
     excluded = [document for document in latest.values() if not _is_measured(document)]
     missing = [point["id"] for point in points if point["id"] not in latest]
     totals = [document["points"]["sweep"].get("total", 0) for document in latest.values()]
-    durations = {name: document["points"].get("duration_s") for name, document in latest.items()}
+    seconds = {name: document["points"].get("duration_s") for name, document in latest.items()}
+    durations = {name: value for name, value in seconds.items() if value is not None and 0 <= value < _LONGEST}
     cells = list(_cells(used, excluded, edges))
     found = [entry for cell in cells for entry in _band_entries(*cell, wanted)]
     if default and not any(entry["default"] for entry in found):
@@ -145,7 +149,7 @@ def sweep_results(
             for item in excluded
         ],
         "missing": missing,
-        "remaining": estimate(points, {name: value for name, value in durations.items() if value is not None}),
+        "remaining": estimate(points, durations),
         "noise": (
             f"a gain is beyond the noise if it exceeds {NOISE_FACTOR} times the coefficient of variation of the"
             f" repeats, the largest of the default's, the setting's and that of all settings together, with"
@@ -228,9 +232,9 @@ def _by_size(document: ResultDocument) -> dict[int, tuple[float, float]]:
 
 
 def _time(row: t.Mapping[str, t.Any]) -> float:
-    """Of the placements that were measured; 0 if there is none, one was too short to be printed, or its bandwidth is no number."""
+    """Of the placements that were measured; 0 if there is none, one was too short to be printed or is no time, or its bandwidth is no number."""
     times = [half["time_us"] or 0.0 if half["busbw"] is not None else 0.0 for half in _halves(row)]
-    return _mean(times) if times and min(times) > 0 else 0.0
+    return _mean(times) if times and min(times) > _SHORTEST and max(times) < _LONGEST else 0.0
 
 
 def _busbw(row: t.Mapping[str, t.Any]) -> float:
@@ -386,9 +390,7 @@ def _is_as_fast(entry: t.Mapping[str, t.Any], lead: t.Mapping[str, t.Any]) -> bo
 
 def is_slower(entry: t.Mapping[str, t.Any]) -> bool:
     """Whether it is beyond the noise."""
-    speed = 1 + entry["gain_percent"] / 100
-    # It rounds to nothing if one of the times is absurd.
-    return speed <= 0 or 100 / speed - 100 > entry["noise_percent"]
+    return (100 + entry["noise_percent"]) * (1 + entry["gain_percent"] / 100) < 100
 
 
 def swept(documents: t.Sequence[ResultDocument]) -> dict[str, t.Any] | None:

@@ -86,6 +86,13 @@ def test_a_sweep_does_not_set_what_each_worker_sets_itself(plan, own):
         ({"nccl_benchmark_min_bytes": "9" * 5000}, "nccl_benchmark_min_bytes: '999"),
         ({"nccl_benchmark_dir": "/opt/\0"}, "nccl_benchmark_dir: '/opt/\\x00' is not allowed; allowed: a text without NUL"),
         ({"nccl_benchmark_check": "maybe"}, "nccl_benchmark_check: 'maybe' is not allowed; allowed: true or false"),
+        ({"nccl_benchmark_env": {"NCCL_IB_DISABLE": True}}, "nccl_benchmark_env.NCCL_IB_DISABLE: True is not allowed; allowed: a text or"),
+        ({"nccl_benchmark_env": {"NCCL_IB_HCA": ["a"]}}, "nccl_benchmark_env.NCCL_IB_HCA: (not shown) is not allowed; allowed: a text or"),
+        ({"nccl_benchmark_env": {"A": "\ud800"}}, "nccl_benchmark_env: {'A': (not shown)} is not allowed; allowed: names of"),
+        ({"nccl_benchmark_ranks_per_node": 1025}, "nccl_benchmark_ranks_per_node: 1025 is not allowed; allowed: 1 to 1024"),
+        ({"nccl_benchmark_sweep": {"ranks_per_node": [1, 9999]}}, "nccl_benchmark_sweep.ranks_per_node: 9999 is not allowed; allowed: 1 to 1024"),
+        ({"nccl_benchmark_mca": {"btl": None}}, "nccl_benchmark_mca.btl: None is not allowed; allowed: a text or a number"),
+        ({"gpufabric_node_env": {"NCCL_NVLS_ENABLE": False}}, "gpufabric_node_env.NCCL_NVLS_ENABLE: False is not allowed; allowed: a text"),
         ({"nccl_benchmark_launcher": "g9"}, "nccl_benchmark_launcher: 'g9' is not allowed; allowed: one of the workers: g1"),
     ],
 )  # fmt: skip

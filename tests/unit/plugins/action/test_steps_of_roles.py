@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.action.benchmark_results import ActionModule as BenchmarkResults
 from ansible_collections.gpufabric.nccl.plugins.action.collect_peers import ActionModule as CollectPeers
@@ -187,6 +189,28 @@ def test_a_search_has_the_limits_of_a_benchmark(planned, value, begins):
     assert (launch["timeout"], launch["startup_timeout"]) == (77, 60)
 
 
+@pytest.mark.parametrize(
+    ("changed", "resumed"),
+    [
+        ({}, True),
+        ({"isolate_timeout": 77}, True),
+        ({"gpufabric_data_interface": "ib0"}, False),
+        ({"gpufabric_control_subnet": "10.0.0.0/8"}, False),
+        ({"isolate_mca": {"btl": "tcp,self"}}, False),
+        ({"nccl_benchmark_dir": "/opt/other"}, False),
+    ],
+)
+def test_a_search_over_another_network_or_with_other_programs_is_another_search(planned, changed, resumed):
+    infos = {f"g{place}": {"node": cpu_node(place)} for place in (1, 2)}
+    peers = [{"name": f"g{place}", "address": f"10.0.0.{place}", "run_dir": "/r"} for place in (1, 2)]
+    arguments = {"step": "begin", "infos": infos, "peers": peers}
+    given = {"isolate_mca": {}, "isolate_forward_env": []}
+    begun = planned(IsolationStep, "isolate", arguments, **given)
+    earlier = json.dumps(begun["document"])
+    again = planned(IsolationStep, "isolate", {**arguments, "earlier": earlier}, **{**given, **changed})
+    assert again["resumed"] is resumed
+
+
 def test_what_a_survey_left_blank_for_a_search_is_that_of_the_benchmark(planned):
     infos = {f"g{place}": {"node": cpu_node(place)} for place in (1, 2)}
     peers = [{"name": f"g{place}", "address": f"10.0.0.{place}", "run_dir": "/r"} for place in (1, 2)]
@@ -212,6 +236,17 @@ def test_a_limit_of_no_sense_is_refused_before_a_search(planned):
     assert refused["msg"].startswith("nccl_benchmark_output_limit: '2GB' is not allowed; allowed: a number of bytes")
 
 
+@pytest.mark.parametrize("key", ["", "bad key", "-x", "a/b/c", "x" * 64, "Team/x", "a\n"])
+def test_a_key_of_a_mark_that_kubernetes_refuses_is_refused_before_a_search(planned, key):
+    arguments = {"step": "check", "infos": {"g1": {"unreachable": True, "msg": "gone"}}}
+    refused = planned(IsolationStep, "isolate", arguments, isolate_mark="taint", isolate_mark_key=key)
+    assert refused["msg"].startswith(f"isolate_mark_key: {key!r} is not allowed; allowed: a key of Kubernetes")
+    # Without a mark nobody needs it.
+    assert "failed" not in planned(IsolationStep, "isolate", arguments, isolate_mark_key=key)
+    for good in ("x", "X_1.a-b", "gpufabric.nccl/isolate", "a/" + "x" * 63):
+        assert "failed" not in planned(IsolationStep, "isolate", arguments, isolate_mark="label", isolate_mark_key=good)
+
+
 PLAN = {"points": [{"name": "all_reduce", "argv": ["p"], "env": {}}], "launcher": "g1"}
 OUTCOME = {"status": "failed", "exit_status": 1, "stdout_path": "/r/points/1/stdout", "problems": [], "said": ["oh"]}
 
@@ -225,7 +260,7 @@ def test_a_point_that_printed_nothing_has_a_result_too(planned):
         assert [problem["id"] for problem in document["problems"]] == [identity]
 
 
-@pytest.mark.parametrize("run", [{}, {"points": [5]}])
+@pytest.mark.parametrize("run", [{}, {"points": [5]}, {"points": []}, {"points": [OUTCOME, OUTCOME]}])
 def test_a_launcher_that_gives_nonsense_is_named(planned, run):
     result = planned(BenchmarkResults, "nccl_benchmark", {"plan": PLAN, "run": run})
     assert result["failed"] and result["msg"].startswith("what g1 returned of the run is not what mpi_run returns")

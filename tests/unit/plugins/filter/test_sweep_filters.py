@@ -36,6 +36,22 @@ def test_error_names_filter_and_option():
         FILTERS["sweep_results"]([], bands=["1X"])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        ({"points": "x"}, "points: 'x'"),
+        ({"points": [{"id": "a"}]}, "points[0]: {'id': 'a'}"),
+        ({"default": ["NCCL_ALGO"]}, "default: ['NCCL_ALGO']"),
+        ({"bands": 64}, "bands: 64"),
+        ({"bands": "64K"}, "bands: '64K'"),
+    ],
+)
+def test_arguments_of_another_kind_are_one_error_that_names_them(arguments, option):
+    with pytest.raises(AnsibleFilterError, match=re.escape(f"sweep_results: {option} is not allowed; allowed: ")):
+        FILTERS["sweep_results"]([], **arguments)
+    assert FILTERS["sweep_results"]([], FILTERS["sweep_points"]({}), {}, ["1M"])["bands"] == []
+
+
 def test_keys_of_a_sweep_are_the_documented_ones():
     options = documented("sweep_points")["_input"]["suboptions"]
     sizes = options["sizes"]["suboptions"]
@@ -142,11 +158,19 @@ def test_points_of_a_sweep_that_were_not_run_are_missing_and_no_failure():
         ({"env": {"NCCL_DEBUG": [None, "INFO"]}}, {}, "nccl_benchmark_env: ['NCCL_DEBUG'] "),
         ({"datatypes": ["half", "bfloat16"]}, {"backend": "cpu"}, "nccl_benchmark_sweep.datatypes: ['bfloat16'] "),
         ({"datatypes": "half"}, {"time_limit": 0}, "nccl_benchmark_time_limit: "),
+        ({"repeats": 1}, {"extra_args": ["-z 1", "-d half"]}, "nccl_benchmark_extra_args: '-d half' "),
+        ({"repeats": 1}, {"extra_args": ["--minby=4M"]}, "nccl_benchmark_extra_args: '--minby 4M' "),
+        ({"repeats": 1}, {"extra_args": ["-omax"]}, "nccl_benchmark_extra_args: '-o max' "),
     ],
 )
 def test_errors_of_a_sweep_are_told_by_the_plan_before_anything_is_changed(sweep, settings, begin, peers):
     with pytest.raises(OptionError, match=f"^{re.escape(begin)}"):
         plan_of(sweep, peers, **settings)
+
+
+def test_a_sweep_takes_further_arguments_that_no_point_has():
+    plan = plan_of({"repeats": 1}, extra_args=["-z 1", "-c 0"])
+    assert plan["points"][0]["argv"][-4:] == ["-z", "1", "-c", "0"]
 
 
 def test_ranks_that_a_host_has_no_room_for():

@@ -122,6 +122,13 @@ def outcome(**changes):
     return {"points": [{**point, "results": parsed(), "unread": None, **changes}]}
 
 
+def of_bandwidth(value):
+    (document,) = copy.deepcopy(parsed())
+    for row in document["rows"]:
+        row["out_of_place"]["busbw"] = value
+    return document
+
+
 def failure(identity, host):
     problem = {"id": identity, "severity": "error", "host": host, "cause": "No.", "cure": "Yes.", "evidence": ""}
     return outcome(status="failed", exit_status=1, results=[], problems=[problem])
@@ -175,6 +182,7 @@ def test_the_value_is_bus_bandwidth_and_of_one_rank_not():
             "No.",
         ),
         (outcome(results=[{**parsed()[0], "rows": []}]), [], "it has no result"),
+        (outcome(results=[of_bandwidth(-5.0)]), [], "it has no result"),
         # A launcher that answers with something else.
         (outcome(results=[{**parsed()[0], "config": [1]}]), ["g1"], re.compile("g1 returned a result.config: ")),
         *(
@@ -410,6 +418,7 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
         node("n3", {"k": "bad"}),
         node("n4", {"k": "bad"}),
     ]
+    shared = [{"key": "k", "value": value, "effect": effect} for value, effect in (("bad", "A"), ("mine", "B"))]
 
     def marks(kind, key="k", verdicts=("bad",)):
         return _isolation.marks(document, pods, nodes, {"kind": kind, "key": key, "verdicts": list(verdicts)})
@@ -418,6 +427,8 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
     # A key that others use is not removed.
     for kind in ("label", "taint"):
         assert marks(kind, key="others") == {"value": "bad", "present": ["n1"], "absent": []}
+    nodes[1] = node("n2", None, shared)
+    assert marks("taint")["absent"] == []
     assert marks("taint", verdicts=["bad", "suspect"])["present"] == ["n1", "n3"]
 
 

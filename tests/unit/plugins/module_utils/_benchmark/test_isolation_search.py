@@ -177,9 +177,10 @@ def test_what_is_slow_once_by_chance_is_good():
     assert found(state) == ({}, []) and pending == []
 
 
-def test_a_bad_path_between_two_racks_is_told_as_one():
+@pytest.mark.parametrize("first", ["rack0", 0])
+def test_a_bad_path_between_two_racks_is_told_as_one(first):
     nodes = names(16)
-    racks = {node: f"rack{index % 4}" for index, node in enumerate(nodes)}
+    racks = {node: f"rack{index % 4}" if index % 4 else first for index, node in enumerate(nodes)}
     links = [pair for pair in itertools.combinations(nodes, 2) if {racks[node] for node in pair} == {"rack1", "rack2"}]
     answer = verdict(run(new_state(nodes, screens=None, domains=racks), cluster(links=links)))
     (path,) = answer["paths"]
@@ -218,6 +219,9 @@ def test_answer_before_the_end_is_suspicion():
         ({"limit": -1}, "limit: -1 "),
         ({"tolerance_percent": 100}, "tolerance_percent: 100 "),
         ({"domains": {"a": "r"}}, "domains: "),
+        ({"domains": {"a": "r", "b": ["s"]}}, "domains: "),
+        ({"domains": {"a": "r", "b": None}}, "domains: "),
+        ({"domains": {"a": "r", "b": "s", "c": []}}, "domains: "),
     ],
 )
 def test_options_are_checked(options, message):

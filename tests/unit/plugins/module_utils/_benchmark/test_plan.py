@@ -190,6 +190,11 @@ def test_a_launcher_that_is_no_worker_runs_no_rank_and_slots_that_are_given_stay
     assert [(host["name"], host["slots"]) for host in plan["hosts"]] == [("g1", 4), ("g2", 4), ("g3", 4)]
     with pytest.raises(OptionError, match="nccl_benchmark_launcher"):
         plan_benchmark(nodes(), given, {**settings, "dedicated_launcher": False})
+    for launcher in (None, "g2"):
+        with pytest.raises(
+            OptionError, match="^nccl_benchmark_dedicated_launcher: True .* is one, and would run ranks"
+        ):
+            check_nodes(nodes(), {**settings, "launcher": launcher})
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,7 @@ def test_conditions(conditions, left):
         ({"env": {"NCCL_IB_DISABLE": [True]}}, ".env.NCCL_IB_DISABLE"),
         ({"env": {"NCCL_ALGO": [""]}}, ".env.NCCL_ALGO"),
         ({"env": {"NCCL_ALGO": ["a\nb"]}}, ".env.NCCL_ALGO"),
+        ({"env": {"NCCL_ALGO": ["\ud800"]}}, ".env.NCCL_ALGO"),
         ({"env": {"NCCL_ALGO": [["a"]]}}, ".env.NCCL_ALGO"),
         ({"env": {f"X{number}": list(range(10)) for number in range(6)}}, ""),
         ({"exclude": ["Tree"]}, ".exclude[0]"),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -346,6 +347,17 @@ def test_file_of_nccl_gets_its_own_variables_only():
     results = sweep_results(run(sweep, machine({("NCCL_ALGO", "Ring"): 0.5})))
     assert results["overall"]["lines"] == ["NCCL_ALGO=Ring", "UCX_TLS=rc"]
     assert results["overall"]["nccl_conf"] == ["NCCL_ALGO=Ring"]
+
+
+@pytest.mark.parametrize(("short", "long"), [(5e-324, 1e300), (1e-8, 1e14), (1e-8, 1e300)])
+def test_times_of_a_launcher_may_be_anything(short, long):
+    documents = run(SWEEP, lambda point, size: short if (size > 65536) == bool(point["env"]) else long)
+    points = [document["points"]["sweep"] for document in documents]
+    for seconds in ([1.0], [-1.0, 1e-308, 1 << 63], [1.7e308]):
+        for document, duration in zip(documents[:-1], itertools.cycle(seconds)):
+            document["points"]["duration_s"] = duration
+        results = sweep_results(documents, points)
+        assert sweep_table(results) and sweep_markdown(results)
 
 
 def test_table():
