@@ -160,7 +160,8 @@ class KnownHosts:
 
 
 def _matches(names: str, name: str) -> bool:
-    patterns = [pattern.lower() for pattern in names.split(",")]
+    # In brackets is a host with its port.
+    patterns = [pattern.lower().replace("[", "[[]") for pattern in names.split(",")]
     if any(fnmatch.fnmatchcase(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
         return False
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
@@ -187,7 +188,8 @@ def prefer(kinds: t.Iterable[str], available: t.Sequence[str]) -> tuple[str, ...
 def _known_hosts(paths: tuple[str, ...]) -> KnownHosts:
     texts = []
     for path in paths:
-        with contextlib.suppress(OSError), open_file(os.path.expanduser(path)) as file:
+        # ValueError: a path with a NUL.
+        with contextlib.suppress(OSError, ValueError), open_file(os.path.expanduser(path)) as file:
             texts.append(file.read().decode("utf-8", errors="replace"))
     return KnownHosts("\n".join(texts))
 
@@ -203,12 +205,16 @@ def _load_key(path: str) -> tuple[t.Any, str, str]:
         return paramiko.PKey.from_path(path), "", ""
     except FileNotFoundError as error:
         return None, "ssh-key-missing", str(error.strerror)
-    except (OSError, ValueError, TypeError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
+    except Exception as error:
+        # Of a key on a device, that the library cannot use it.
         return None, "ssh-key-unreadable", str(error)[:200]
 
 
 def _default_keys() -> list[t.Any]:
-    keys = list(paramiko.Agent().get_keys())
+    keys: list[t.Any] = []
+    # An agent may refuse, or be gone; ssh goes on without its keys, too.
+    with contextlib.suppress(Exception):
+        keys += paramiko.Agent().get_keys()
     paths = [os.path.expanduser(f"~/.ssh/{name}") for name in _DEFAULT_KEYS]
     return keys + [key for key, problem_id, _text in map(_load_key, filter(os.path.exists, paths)) if not problem_id]
 
@@ -304,7 +310,8 @@ class Prober:
                     host_key = transport.get_remote_server_key()
                 except paramiko.ssh_exception.IncompatiblePeer as error:
                     return found("host_key", "ssh-no-common-algorithm", str(error))
-                except (paramiko.SSHException, OSError, EOFError) as error:
+                except Exception as error:
+                    # Whatever paramiko met in what came from there, of any kind; so it is below.
                     return found("connect", self._ended(begin, "ssh-closed"), str(error))
             kind = check_host_key(known, host_key.get_name(), host_key.get_base64()) if endpoint.known_hosts else None
             if kind is not None:
@@ -329,7 +336,7 @@ class Prober:
             begin = time.monotonic()
             try:
                 transport.auth_publickey(endpoint.user, key)
-            except (paramiko.SSHException, OSError, EOFError) as error:
+            except Exception as error:
                 said, kind = str(error), self._ended(begin, "ssh-auth-refused")
             if transport.is_authenticated():
                 return None
@@ -340,15 +347,17 @@ class Prober:
         return "ssh-banner-timeout" if time.monotonic() - begin >= self._timeout else otherwise
 
     def _run(self, transport: t.Any, outcome: Outcome, found: t.Callable[[str, str, str], Finding]) -> Finding | None:
+        begin = time.monotonic()
         try:
             channel = transport.open_session(timeout=self._timeout)
             channel.settimeout(self._timeout)
             channel.set_combine_stderr(True)
-            channel.exec_command(self._command)
+            self._start_command(transport, channel)
             outcome.output = self._output_of(channel)
             ended = channel.status_event.wait(self._timeout)
-        except (paramiko.SSHException, OSError, EOFError) as error:
-            return found("session", "ssh-session", str(error) or f"no answer in {self._timeout:g} s")
+        except Exception as error:
+            is_late = time.monotonic() - begin >= self._timeout
+            return found("session", "ssh-session", f"no answer in {self._timeout:g} s" if is_late else str(error))
         if not ended:
             return found("session", "ssh-session", f"{self._command} did not end in {self._timeout:g} s")
         if channel.recv_exit_status() == 0:
@@ -356,6 +365,16 @@ class Prober:
         status = channel.recv_exit_status()
         told = said_by_ssh(outcome.output, outcome.name, outcome.name)
         return told[0] if told else found("session", "ssh-session", f"exit status {status}: {outcome.output}")
+
+    def _start_command(self, transport: t.Any, channel: t.Any) -> None:
+        # paramiko would wait for ever for a host that answers no more.
+        limit = threading.Timer(self._timeout, transport.close)
+        limit.daemon = True
+        limit.start()
+        try:
+            channel.exec_command(self._command)
+        finally:
+            limit.cancel()
 
     def _output_of(self, channel: t.Any) -> str:
         """The beginning of what a command prints. Raises OSError if its end does not come in time, however little comes at a time."""

@@ -305,7 +305,8 @@ class Session:
 def _answer_in(line: str) -> tuple[bool, dict[str, t.Any] | None]:
     """Whether a line is an answer of the probe, and the answer; None of a peer without Python."""
     if line.startswith(probe_script.MARK) and _is_plain(line, len(probe_script.MARK)):
-        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        # TypeError: a dictionary whose key is a list.
+        with contextlib.suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             answer = ast.literal_eval(line[len(probe_script.MARK) :])
             return answer is None or isinstance(answer, dict), answer
     return False, None

@@ -165,7 +165,7 @@ def test_the_time_is_up_also_while_a_session_prints():
 
 
 def test_what_is_no_answer_of_a_probe_is_none():
-    said = "\\n".join(f"{probe_script.MARK}{text}" for text in ("[1]", "7", "(", "{}", "None"))
+    said = "\\n".join(f"{probe_script.MARK}{text}" for text in ("[1]", "7", "(", "{[]: 1}", "{}", "None"))
     probe = session(f"printf '{said}\\n'", PARAMETERS)
     assert probe.read(60) == (True, {}) and probe.read(60) == (True, None) and probe.read(60) == (False, None)
     probe.close()
