@@ -100,7 +100,7 @@ options:
     type: dict
     default: {}
   timeout:
-    description: How long it may take until the instance answers, in seconds.
+    description: How long it may take until the instance answers, in seconds, V(1) to V(3600).
     type: int
     default: 15
 requirements:
@@ -241,8 +241,8 @@ def value_of(keyword: str, value: object) -> str:
 
 def settings_of(params: dict, account: Account) -> SshdSettings:
     """The settings that the options name, on this node. Raises GpufabricError."""
-    if params["timeout"] < 1:
-        raise OptionError("timeout", params["timeout"], "1 or more seconds")
+    if not 1 <= params["timeout"] <= 3600:
+        raise OptionError("timeout", params["timeout"], "1 to 3600 seconds")
     return SshdSettings(
         address=own_address(params["address"], params["interface"], params["subnet"]),
         user=account.name,
@@ -307,7 +307,6 @@ def main() -> None:
             "extra_options": {"type": "dict", "default": {}},
             "timeout": {"type": "int", "default": 15},
         },
-        mutually_exclusive=[("address", "interface", "subnet")],
         supports_check_mode=True,
     )
     run_module(module, run, NODE_CATALOGUE.problems_in)

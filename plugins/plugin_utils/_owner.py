@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import multiprocessing
 import os
@@ -18,6 +17,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process, read_processes
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import user_name
 
 
 def owner_of_run(given: str | None) -> str:
@@ -26,12 +26,7 @@ def owner_of_run(given: str | None) -> str:
         if not given.isprintable():
             raise OptionError("gpufabric_owner", given, "text in one line, such as USER@HOST")
         return given.strip()
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        # A user id without an account.
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
+    return f"{user_name()}@{socket.gethostname()}"
 
 
 def claim_of(given: str | None, take_over: bool) -> dict[str, t.Any]:

@@ -55,10 +55,11 @@ def choose_peers(hosts: list[dict[str, t.Any]] | None, run_dir: RunDir, config: 
         return [Peer(host.name) for host in parse_hostfile(hostfile, run_dir.hostfile)]
     if not hosts:
         raise OptionError("hosts", hosts, "at least one host with its name")
-    names = [host["name"] for host in hosts]
+    names: set[str] = set()
     for index, host in enumerate(hosts):
-        if host["name"] in names[:index]:
+        if host["name"] in names:
             raise OptionError(f"hosts[{index}].name", host["name"], "each host once")
+        names.add(host["name"])
         if host["address"] is not None:
             host["address"] = parse_address(f"hosts[{index}].address", host["address"])
     return [Peer(**host) for host in hosts]
@@ -69,6 +70,10 @@ def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Pee
     check_environment_names("environment", params["environment"])
     if not 0 < params["timeout"] <= 60:
         raise OptionError("timeout", params["timeout"], "more than 0 and at most 60 seconds")
+    for name, value in params["expect"].items():
+        # Below a number that is none is nothing.
+        if value is not None and not value >= 0:
+            raise OptionError(f"expect.{name}", value, "0 or more")
     mpi = check_implementation(find_mpi(params["mpi_prefix"]))
     ssh = agent(find_openssh_program("ssh"), run_dir)
     control = params["control_interface"]

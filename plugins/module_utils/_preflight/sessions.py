@@ -180,9 +180,12 @@ class Session:
     def __init__(self, argv: t.Sequence[str], environment: t.Mapping[str, str], source: bytes) -> None:
         pipe = subprocess.PIPE
         # The module's run_command gives no pipes to talk over.
-        self._process = subprocess.Popen(  # pylint: disable=ansible-bad-function
-            argv, env=dict(environment), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0
-        )
+        try:
+            self._process = subprocess.Popen(  # pylint: disable=ansible-bad-function
+                argv, env=dict(environment), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0
+            )
+        except OSError as error:
+            raise NodeError(f"cannot run {argv[0]}: {error.strerror}") from error
         # They are pipes, which Popen's types do not tell.
         self._stdin, self._stdout, self._stderr = t.cast(
             "tuple[t.IO[bytes], ...]", (self._process.stdin, self._process.stdout, self._process.stderr)

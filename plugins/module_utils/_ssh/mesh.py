@@ -136,7 +136,7 @@ def _check_unique(peers: t.Sequence[Peer]) -> None:
 
 
 def _parse_port(option: str, value: t.Any, least: int) -> int:
-    port = int(value) if str(value).isdigit() else -1
+    port = int(value) if re.match(r"[0-9]{1,5}\Z", str(value)) else -1
     if not least <= port <= 65535:
         raise OptionError(f"{option}.port", value, "1 to 65535")
     return port

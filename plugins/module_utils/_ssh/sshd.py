@@ -265,13 +265,25 @@ def _shown_setenv(line: str) -> str:
     return " ".join(["SetEnv", *(f"{name}={value}" for name, value in shown.items())])
 
 
+def is_sshd_of_this_node(pid: int) -> bool:
+    """Whether a process is in this container or machine and runs sshd, as far as one can see.
+
+    Any user may give a program that works as root, such as su, the title of another.
+    """
+    try:
+        program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        program = "sshd"
+    return "sshd" in program and is_in_this_namespace(pid)
+
+
 def find_listener(
     processes: t.Mapping[int, Process],
     config_path: str,
     uid: int,
-    is_own: t.Callable[[int], bool] = is_in_this_namespace,
+    is_own: t.Callable[[int], bool] = is_sshd_of_this_node,
 ) -> int | None:
-    """The pid of the sshd that listens by a configuration. ``is_own``: whether a process is one of this node.
+    """The pid of the sshd that listens by a configuration. ``is_own``: whether a process is an sshd of this node.
 
     By its command line, which sshd keeps in its title: a pid file may be lost, or name another program's process by now.
     A process that sshd starts for a connection has the same for a moment.
@@ -333,6 +345,8 @@ def check_port_is_free(settings: SshdSettings, run_dir: RunDir) -> None:
     """Raise ProblemError where the port that the settings insist on cannot be had."""
     family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
+        # As sshd does: connections of the one before it last a minute longer than it.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((settings.address, settings.port))
         except OSError as error:

@@ -90,6 +90,8 @@ def test_as_many_nodes_as_a_subnet_holds():
         ("data_subnet", "10.66.0.128/25"),
         ("cap_add", ("--privileged",)),
         ("group", "a-b"),
+        ("group", "all"),
+        ("timeout", float("nan")),
     ],
 )
 def test_values_that_are_not_allowed(option, value):

@@ -128,6 +128,7 @@ def test_ssh_config_without_pinned_keys_when_told_so():
         ({"address": "10.0.0.1\nHost *"}, "peers[0].address"),
         ({"port": 0}, "peers[0].port"),
         ({"port": "70000"}, "peers[0].port"),
+        ({"port": "\u00b2"}, "peers[0].port"),
         ({"port": True}, "peers[0].port"),
         ({"user": "-oProxyCommand=x"}, "peers[0].user"),
         ({"user": "root\n"}, "peers[0].user"),
