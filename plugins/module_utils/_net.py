@@ -186,9 +186,9 @@ def free_ports(
             if candidate in exclude:
                 continue
             # Held open until all are found, so that none is handed out twice.
-            listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-            held.append(listener)
             try:
+                listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+                held.append(listener)
                 listener.bind((address, candidate))
             except OSError as error:
                 if error.errno in (errno.EADDRINUSE, errno.EACCES):

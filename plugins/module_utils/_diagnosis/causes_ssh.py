@@ -410,7 +410,7 @@ ENTRIES = (
     entry(
         "sshd-run-directory-owner",
         "sshd does not trust its directory[ {path}].",
-        "Give it to root, and let no other user write to it: chown root [{path}|/run/sshd]; chmod 0755.",
+        "Give it to root, and let no other user write to it: chown root [{path}|/run/sshd]; chmod 0755 [{path}|/run/sshd].",
         signature(
             "must be owned by root and not group",
             r"(?<![^\s\"'])(?P<path>/[^\s\"']+) must be owned by root and not group",

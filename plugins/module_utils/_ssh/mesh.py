@@ -23,6 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     RUN_DIRECTORY,
     Kind,
     check_answer,
+    refuse,
     text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
@@ -50,7 +51,9 @@ SYSTEM_SSH_CONFIG = "/etc/ssh/ssh_config"
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
-_PUBLIC_KEY = re.compile(r"(ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}\Z")
+_PUBLIC_KEY = re.compile(r"(ssh|ecdsa|sk)-[A-Za-z0-9@.-]{1,64} [A-Za-z0-9+/]{1,8192}={0,3}\Z")
+#: Every worker gets those of all others.
+_MOST_HOST_KEYS = 8
 
 #: What one node must know of another, of what sshd_instance returns.
 _PEER = {
@@ -188,7 +191,11 @@ def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[st
 def _named_peer(name: str, result: t.Mapping[str, t.Any]) -> PeerDict:
     if "address" not in result:
         raise OptionError("gpufabric_hosts", name, "hosts of the play that have a private sshd; this one has none")
-    return t.cast(PeerDict, {"name": name, **check_answer(name, "sshd_instance", result, _PEER)})
+    peer = check_answer(name, "sshd_instance", result, _PEER)
+    keys = peer["host_public_keys"]
+    if len(keys) > _MOST_HOST_KEYS:
+        raise refuse(name, "sshd_instance.host_public_keys", keys, f"at most {_MOST_HOST_KEYS} public keys")
+    return t.cast(PeerDict, {"name": name, **peer})
 
 
 def problems_twice(places: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, list[ProblemDict]]:

@@ -72,6 +72,13 @@ def test_nothing_else_of_sshd_instance_becomes_a_peer(path, value):
     check_refusal(error, "w2", f"sshd_instance{name_of(path)}")
 
 
+@pytest.mark.parametrize(("keys", "field"), [(["ssh-ed25519 AAAA"] * 9, ""), (["ssh-ed25519 " + "A" * 9000], "[0]")])
+def test_a_worker_cannot_fill_the_others_with_keys(keys, field):
+    with pytest.raises(NodeError) as error:
+        named_peers([{**SSHD, "host_public_keys": keys}], ["w1"])
+    check_refusal(error, "w1", f"sshd_instance.host_public_keys{field}")
+
+
 @pytest.mark.parametrize("value", ["10.0.0.1/33", "10.0.0.1/999", "fd00::1/129", "10.0.0.1/\u0662", "10.0.0.1/"])
 def test_an_address_has_a_prefix_that_there_is(value):
     with pytest.raises(NodeError) as error:
