@@ -193,8 +193,8 @@ class Resolver:
                     done.put((name, self._lookup(name), ""))
                 except OSError as error:
                     done.put((name, [], error.strerror or str(error)))
-                except ValueError as error:
-                    # A label that is too long, or a NUL.
+                except UnicodeError as error:
+                    # A label that is too long.
                     done.put((name, [], str(error)))
 
         for _thread in range(min(64, len(names))):
