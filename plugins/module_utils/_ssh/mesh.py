@@ -36,6 +36,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Node
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     locked_file,
     open_file,
+    read_exact,
     read_text,
     remove,
     remove_empty_directories,
@@ -388,7 +389,9 @@ class Change:
         }
 
     def _shown(self, text: str | None) -> str:
-        return "(a private key)\n" if self.secret and text else text or ""
+        if self.secret and text:
+            return "(a private key)\n"
+        return (text or "").encode(errors="surrogateescape").decode(errors="replace")
 
 
 def usable_identity(path: str, run_dir: RunDir) -> tuple[str, str | None]:
@@ -430,7 +433,7 @@ class MeshFiles:
         if not texts and not run_dir.holds_run():
             paths = ()
         changes = [Change(path, read_text(path), texts.get(path), path == run_dir.identity) for path in paths]
-        before = read_text(self._user_config)
+        before = read_exact(self._user_config)
         self._is_included = bool(texts) and user_config
         changes.append(Change(self._user_config, before, self._user_text(before)))
         return [change for change in changes if change.before != change.after]
@@ -468,7 +471,7 @@ class MeshFiles:
         if self._is_included:
             self._make_user_config()
         with locked_file(self._user_config):
-            before = read_text(self._user_config)
+            before = read_exact(self._user_config)
             after = self._user_text(before)
             if after is None:
                 remove(self._user_config)

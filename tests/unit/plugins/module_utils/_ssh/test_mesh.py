@@ -235,6 +235,21 @@ def test_machines_with_one_home_change_its_configuration(tmp_path, monkeypatch, 
     assert not config.exists() or config.read_text() == ""
 
 
+def test_what_else_is_in_a_configuration_stays_byte_for_byte(tmp_path):
+    config = tmp_path / "home" / ".ssh" / "config"
+    config.parent.mkdir(parents=True)
+    before = b"# Z\xfcrich\r\nHost a\r\n"
+    config.write_bytes(before)
+    run_dir = RunDir("nightly", str(tmp_path / "run"))
+    files = MeshFiles(run_dir, types.SimpleNamespace(home=str(tmp_path / "home")))
+    changes = files.plan({run_dir.ssh_config: "x"}, user_config=True)
+    assert "Z\ufffdrich" in changes[-1].as_diff()["before"]
+    files.apply(changes)
+    assert config.read_bytes().endswith(before) and b"Include" in config.read_bytes()
+    files.apply(files.plan({}, user_config=False))
+    assert config.read_bytes() == before
+
+
 def test_named_peers_refuses_a_host_without_sshd():
     result = {**peer(1), "run_dir": "/run/gpufabric/default", "hostname": "g1", "changed": True, "pid": 1}
     assert named_peers([result], ["g1"])[0]["name"] == "g1"
