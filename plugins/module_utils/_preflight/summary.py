@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from, news
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.answers import checked_hosts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import user_name
 
@@ -52,7 +53,12 @@ def ssh_endpoints(hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[st
             "user": str(_first(own, "ansible_ssh_user", "ansible_user") or user_name()),
             "key_file": _first(own, "ansible_ssh_private_key_file", "ansible_private_key_file"),
         }
-        if options.get("stricthostkeychecking") in ("no", "off", "accept-new"):
+        is_checked = read_value(
+            f"ansible_host_key_checking of {name}",
+            {"type": "bool", "default": True},
+            own.get("ansible_ssh_host_key_checking", own.get("ansible_host_key_checking")),
+        )
+        if not is_checked or options.get("stricthostkeychecking", "").lower() in ("no", "off", "accept-new"):
             endpoint["known_hosts"] = []
         elif "userknownhostsfile" in options:
             endpoint["known_hosts"] = options["userknownhostsfile"].split()

@@ -23,6 +23,8 @@ VARIABLES = {
     },
     "b": {"ansible_ssh_common_args": "-o UserKnownHostsFile=/h -o 'StrictHostKeyChecking yes'", "ansible_user": "u"},
     "c": {"ansible_ssh_extra_args": "-o StrictHostKeyChecking=no", "ansible_ssh_user": "v", "ansible_user": "u"},
+    "d": {"ansible_host_key_checking": "false", "ansible_user": "u"},
+    "e": {"ansible_ssh_common_args": "-o StrictHostKeyChecking=No", "ansible_user": "u"},
     "pod": {"ansible_connection": "kubernetes.core.kubectl"},
     "behind": {"ansible_ssh_common_args": "-o ProxyJump=bastion"},
     "jump": {"ansible_ssh_common_args": "-J bastion"},
@@ -34,6 +36,8 @@ def test_endpoints_of_the_inventory():
         {"name": "a", "address": "10.0.0.1", "port": 2222, "user": "u", "key_file": "/k"},
         {"name": "b", "address": "b", "port": 22, "user": "u", "key_file": None, "known_hosts": ["/h"]},
         {"name": "c", "address": "c", "port": 22, "user": "v", "key_file": None, "known_hosts": []},
+        {"name": "d", "address": "d", "port": 22, "user": "u", "key_file": None, "known_hosts": []},
+        {"name": "e", "address": "e", "port": 22, "user": "u", "key_file": None, "known_hosts": []},
     ]
 
 
