@@ -26,7 +26,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import connect, read_banner
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import open_file
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import Resolver
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_numeric
@@ -58,8 +58,8 @@ _EXCHANGES = threading.BoundedSemaphore(16)
 #: The signature algorithms of an RSA key, newest first; the type of the key itself is ssh-rsa in all of them.
 _RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
 
-#: Bytes of a command's output that are kept.
-_MOST_OUTPUT = 2000
+#: Bytes of a command's output that are kept, and all that a host may send: what paramiko takes at once may be GiB.
+_MOST_OUTPUT, _MOST_RECEIVED = 2000, 8 << 20
 
 #: What ssh tries in the home directory where no key is named.
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
@@ -228,15 +228,19 @@ class Prober:
         self._timeout = timeout
 
     def probe_all(self, endpoints: t.Sequence[Endpoint], forks: int) -> list[Outcome]:
-        """The outcome of each endpoint in their order, ``forks`` at a time."""
+        """The outcome of each endpoint in their order, ``forks`` at a time. Raises NodeError."""
         raise_file_limit()
         processes = min(os.cpu_count() or 1, 1 + len(endpoints) // _HOSTS_PER_PROCESS)
         if processes == 1:
             return self._probe_some(endpoints, forks)
         # Those next to each other may be a rack that is down: each process gets some of everywhere.
         parts = [endpoints[start::processes] for start in range(processes)]
-        with multiprocessing.get_context("fork").Pool(processes) as pool:
-            found = pool.starmap(self._probe_some, [(part, max(1, forks // processes)) for part in parts])
+        # Not a Pool: that waits for ever for a process that was killed, as one may be where memory is short.
+        try:
+            with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+                found = list(pool.map(self._probe_some, parts, [max(1, forks // processes)] * processes))
+        except concurrent.futures.BrokenExecutor as error:
+            raise NodeError("a process that logs in to the hosts was killed; is there enough memory?") from error
         by_name = {outcome.name: outcome for part in found for outcome in part}
         return [by_name[endpoint.name] for endpoint in endpoints]
 
@@ -397,6 +401,7 @@ class _Replayed:
 
     def __init__(self, connection: t.Any) -> None:
         self._connection = connection
+        self._left = _MOST_RECEIVED
         #: None: what comes is kept no more.
         self._seen: bytes | None = b""
         self._again = b""
@@ -405,11 +410,14 @@ class _Replayed:
         return getattr(self._connection, name)
 
     def recv(self, size: int) -> bytes:
-        """As of a socket."""
+        """As of a socket. Raises OSError also if too much has come."""
         if self._again:
             data, self._again = self._again[:size], self._again[size:]
             return data
-        data = self._connection.recv(size)
+        if not self._left:
+            raise OSError(f"it sent more than {_MOST_RECEIVED >> 20} MiB")
+        data = self._connection.recv(min(size, self._left, 1 << 16))
+        self._left -= len(data)
         if self._seen is not None:
             self._seen += data
         return data

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import os
+import signal
 import socket
 import struct
 import subprocess
@@ -13,7 +15,8 @@ import threading
 import time
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import fleet_login
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.fleet_login import (
     Endpoint,
     KnownHosts,
@@ -193,6 +196,31 @@ def test_an_sshd_that_answers_nonsense_or_nothing_harms_nobody(key_file, stage, 
         over.set()
     assert outcome.finding.problem.id == kind and outcome.finding.stage == stage
     assert evidence in outcome.finding.problem.evidence
+
+
+def test_a_host_that_sends_without_end_takes_little_memory(monkeypatch):
+    monkeypatch.setattr(fleet_login, "_MOST_RECEIVED", 1 << 20)
+    sent = []
+
+    class Endless:
+        def recv(self, size):
+            sent.append(size)
+            return bytes(size)
+
+    connection = fleet_login._Replayed(Endless())
+    with pytest.raises(OSError, match="more than 1 MiB"):
+        while True:
+            connection.recv(1 << 32)
+    assert max(sent) <= 1 << 16 and sum(sent) == 1 << 20
+
+
+def test_a_process_that_is_killed_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(fleet_login, "_HOSTS_PER_PROCESS", 1)
+    monkeypatch.setattr(fleet_login.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(Prober, "_probe_some", lambda *_arguments: os.kill(os.getpid(), signal.SIGKILL))
+    endpoints = [Endpoint(name, "127.0.0.1", 1, "root", None, ()) for name in "ab"]
+    with pytest.raises(NodeError, match="was killed"):
+        Prober("true", 1.0).probe_all(endpoints, 2)
 
 
 def test_keys_that_cannot_be_used(tmp_path, monkeypatch):
