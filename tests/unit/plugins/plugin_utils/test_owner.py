@@ -10,6 +10,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process, read_processes
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _owner
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import claim_of, live_plays
@@ -42,6 +44,12 @@ def test_the_claim_of_a_task_is_that_of_its_play():
     pid = os.getpid()
     assert own["play"] == f"{pid}-{read_processes()[pid].start}" and own["play"] in own["live"]
     assert json.loads(json.dumps(own)) == own
+
+
+@pytest.mark.parametrize("owner", ["a\nb", "a" * 201])
+def test_an_owner_is_a_short_text(owner):
+    with pytest.raises(OptionError, match="^gpufabric_owner: .* at most 200 characters"):
+        claim_of(owner, False)
 
 
 def test_a_play_that_has_ended_is_not_live(tmp_path):
