@@ -40,8 +40,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs impor
 
 def read_config(run_dir: RunDir) -> str:
     """The text of the run's ssh configuration. Raises GpufabricError."""
-    config = read_text(run_dir.ssh_config)
-    if config is None:
+    config = read_text(run_dir.ssh_config) or ""
+    if not parse_ssh_config(config):
         raise OptionError("run_dir", run_dir.path, "the directory of a run with ssh/config, as ssh_mesh writes it")
     return config
 
