@@ -61,6 +61,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import NodeInfo
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size, size_word
 
@@ -174,10 +175,11 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         raise OptionError(
             "nccl_benchmark_min_bytes", settings["min_bytes"], f"at most {settings['max_bytes']}, the largest size"
         )
-    for name, check in (("env", check_environment), ("mca", check_mca)):
-        given = settings.get(name) or {}
-        # None is a variable that the ranks are not to have.
-        check(f"nccl_benchmark_{name}", {key: "" if value is None else str(value) for key, value in given.items()})
+    # None is a variable that the ranks are not to have.
+    env = environment_texts("nccl_benchmark_env", settings.get("env") or {})
+    check_environment("nccl_benchmark_env", {name: value or "" for name, value in env.items()})
+    mca = settings.get("mca") or {}
+    check_mca("nccl_benchmark_mca", {name: "" if value is None else str(value) for name, value in mca.items()})
     check_limits(settings)
     words = _further_arguments(settings)
     for word in words:

@@ -39,8 +39,10 @@ def check_pod_settings(prefix: str, settings: t.Mapping[str, t.Any], least: t.Ma
         if settings[name] is not None and settings[name] < 0:
             raise OptionError(f"{prefix}_{name}", settings[name], "0 or more")
     for name, value in settings["env"].items():
-        if isinstance(value, (t.Mapping, list)) and not is_reference(value):
-            raise OptionError(f"{prefix}_env[{name}]", Hidden(), "a text, or valueFrom as in the env of a container")
+        # NCCL reads numbers: the text True would be 0 to it.
+        if isinstance(value, (t.Mapping, list, bool)) and not is_reference(value):
+            allowed = "a text or a number, such as 1 or 0, or valueFrom as in the env of a container"
+            raise OptionError(f"{prefix}_env[{name}]", Hidden(), allowed)
     for name in ("containers", "initContainers", "volumes"):
         items = settings["pod_spec"].get(name, [])
         # Values of variables may be in them.

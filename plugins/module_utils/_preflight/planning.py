@@ -22,6 +22,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address, read_addresses
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import find_mpi
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks import Expected, Settings
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.sessions import (
     Peer,
@@ -81,7 +82,7 @@ def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Pee
     addresses = read_addresses()
     callback = choose_callback_address(control, addresses, next((peer.address for peer in peers if peer.address), None))
     own = {item.address for item in addresses}
-    given = {name: None if value is None else str(value) for name, value in params["env"].items()}
+    given = environment_texts("env", params["env"])
     # Ranks have nothing of the launcher's that is not to be set.
     inherited = {name: value for name, value in os.environ.items() if given.get(name, value) is not None}
     settings = Settings(

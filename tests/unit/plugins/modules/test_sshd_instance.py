@@ -96,6 +96,10 @@ def nothing_runs(tmp_path):
             {"extra_options": {"Banner": "a\nb"}},
             "extra_options.Banner: 'a\\nb' is not allowed; allowed: one line of printable characters",
         ),
+        (
+            {"environment": {"NCCL_IB_DISABLE": True}},
+            "environment.NCCL_IB_DISABLE: True is not allowed; allowed: a text or a number, such as 1 or 0",
+        ),
         ({"timeout": 0}, "timeout: 0 is not allowed; allowed: 1 to 3600 seconds"),
         ({"timeout": 10**400}, f"timeout: {10**400} is not allowed; allowed: 1 to 3600 seconds"),
         (
