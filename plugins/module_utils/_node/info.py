@@ -85,7 +85,7 @@ def parse_mpirun_version(text: str) -> tuple[str, str]:
     match = re.search(r"\(?Open MPI\)? v?(\d+\.\d+\S*)", text)
     if match:
         return "openmpi", match.group(1)
-    match = re.search(r"Intel\(R\) MPI Library\b.*?Version (\S+)", text)
+    match = re.search(r"Version (\S+)", text.partition("Intel(R) MPI Library")[2].partition("\n")[0])
     if match:
         return "intel", match.group(1)
     if "hydra" in text.lower() or "mvapich" in text.lower():
