@@ -15,6 +15,7 @@ import os
 import re
 import shlex
 import socket
+import stat
 import time
 import typing as t
 
@@ -265,25 +266,24 @@ def _shown_setenv(line: str) -> str:
     return " ".join(["SetEnv", *(f"{name}={value}" for name, value in shown.items())])
 
 
-def is_sshd_of_this_node(pid: int) -> bool:
-    """Whether a process is in this container or machine and runs sshd, as far as one can see.
+def is_own_program(pid: int) -> bool:
+    """Whether a process is in this container or machine, and is none that any user may have started as another, as far as one can see.
 
-    Any user may give a program that works as root, such as su, the title of another.
+    He chooses the title of such a one, for example of su.
     """
-    try:
-        program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
-    except OSError:
-        program = "sshd"
-    return "sshd" in program and is_in_this_namespace(pid)
+    with contextlib.suppress(OSError):
+        if os.stat(f"/proc/{pid}/exe").st_mode & (stat.S_ISUID | stat.S_ISGID):
+            return False
+    return is_in_this_namespace(pid)
 
 
 def find_listener(
     processes: t.Mapping[int, Process],
     config_path: str,
     uid: int,
-    is_own: t.Callable[[int], bool] = is_sshd_of_this_node,
+    is_own: t.Callable[[int], bool] = is_own_program,
 ) -> int | None:
-    """The pid of the sshd that listens by a configuration. ``is_own``: whether a process is an sshd of this node.
+    """The pid of the sshd that listens by a configuration. ``is_own``: as is_own_program.
 
     By its command line, which sshd keeps in its title: a pid file may be lost, or name another program's process by now.
     A process that sshd starts for a connection has the same for a moment.

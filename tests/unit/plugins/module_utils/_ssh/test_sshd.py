@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 
@@ -145,12 +146,16 @@ def test_find_listener_takes_this_runs_and_no_other():
 
 
 def test_a_program_with_the_title_of_sshd_is_not_taken_for_it(tmp_path):
+    found = {}
+    for mode in (0o755, 0o4755):
+        program = shutil.copy("/bin/sleep", tmp_path / f"{mode:o}")
+        program.chmod(mode)
+        with subprocess.Popen([program, "60"]) as other:
+            process = Process(other.pid, 1, os.geteuid(), ("sshd", "-f", str(tmp_path)))
+            found[mode] = find_listener({other.pid: process}, str(tmp_path), os.geteuid()) == other.pid
+            other.kill()
     # As anybody may start su, which works as root.
-    with subprocess.Popen(["sleep", "60"]) as other:
-        process = Process(other.pid, 1, os.geteuid(), ("sshd", "-f", str(tmp_path)))
-        found = find_listener({other.pid: process}, str(tmp_path), os.geteuid())
-        other.kill()
-    assert found is None
+    assert found == {0o755: True, 0o4755: False}
 
 
 def test_a_port_is_free_though_connections_to_it_have_just_ended():
