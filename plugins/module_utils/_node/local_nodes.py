@@ -680,7 +680,7 @@ class LocalNodes:
         keys = {client_key_path(self.state_dir): f"gpufabric {self.run_id}"}
         keys.update((self._host_key_path(node.name), node.name) for node in nodes)
         for path in keys:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            make_directory(os.path.dirname(path))
         missing = [path for path in keys if self._public_key(path) is None]
         for path in missing:
             remove(path)

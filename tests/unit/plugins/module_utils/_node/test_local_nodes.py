@@ -419,6 +419,20 @@ def test_the_mark_of_an_earlier_release_is_understood(tmp_path):
     assert not LocalNodes("1", str(tmp_path))._holds_nodes()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has local nodes")
+def test_a_directory_that_cannot_be_made_is_named(tmp_path, monkeypatch):
+    (tmp_path / "nodes").write_text("")
+    with pytest.raises(NodeError, match=f"^cannot make {tmp_path}/nodes/g1: "):
+        LocalNodes("one", str(tmp_path))._make_keys(plan_nodes(SETTINGS))
+    # As a machine may have /sys/fs/cgroup read-only.
+    monkeypatch.setattr(local_nodes, "_CGROUP_ROOT", f"{tmp_path}/nodes")
+    monkeypatch.setattr(local_nodes, "BASE_DIR", str(tmp_path / "base"))
+    monkeypatch.setattr(Cgroups, "record", str(tmp_path / "base" / ".cgroups"))
+    monkeypatch.setattr(local_nodes, "missing_controllers", lambda cgroups, mounts: ["misc"])
+    with pytest.raises(NodeError, match=f"^cannot make {tmp_path}/nodes/misc, "):
+        Cgroups().mount()
+
+
 def test_nobody_who_holds_the_lock_of_all_nodes_holds_a_play_up_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(local_nodes, "_CGROUP_ROOT", str(tmp_path))
     monkeypatch.setattr(local_nodes, "_PATIENCE", 0.2)
