@@ -336,7 +336,7 @@ class Prober:
                 return found("authenticate", kind, evidence)
             keys = [key]
         said, kind = "there is no key to offer", "ssh-auth-refused"
-        for key in keys:
+        for number, key in enumerate(keys, 1):
             begin = time.monotonic()
             try:
                 transport.auth_publickey(endpoint.user, key)
@@ -344,6 +344,10 @@ class Prober:
                 said, kind = str(error), self._ended(begin, "ssh-auth-refused")
             if transport.is_authenticated():
                 return None
+            if number < len(keys) and not transport.is_active():
+                if number > 1:
+                    said, kind = f"sshd ended the login after {number} of {len(keys)} keys", "ssh-too-many-keys"
+                break
         return found("authenticate", kind, said)
 
     def _ended(self, begin: float, otherwise: str) -> str:

@@ -198,6 +198,20 @@ def test_an_sshd_that_answers_nonsense_or_nothing_harms_nobody(key_file, stage, 
     assert evidence in outcome.finding.problem.evidence
 
 
+def test_more_keys_than_an_sshd_lets_try(key_file, monkeypatch):
+    paramiko = pytest.importorskip("paramiko")
+
+    def serve(connection):
+        server = paramiko.Transport(connection)
+        server.add_server_key(paramiko.ECDSAKey.generate())
+        server.start_server(event=threading.Event(), server=paramiko.ServerInterface())
+
+    monkeypatch.setattr(fleet_login, "_default_keys", lambda: [_load_key(key_file)[0]] * 20)
+    with listening(serve) as port:
+        (outcome,) = Prober("true", 5.0).probe_all([Endpoint("a", "127.0.0.1", port, "root", None, ())], 1)
+    assert outcome.finding.problem.id == "ssh-too-many-keys" and " of 20 keys" in outcome.finding.problem.evidence
+
+
 def test_a_host_that_sends_without_end_takes_little_memory(monkeypatch):
     monkeypatch.setattr(fleet_login, "_MOST_RECEIVED", 1 << 20)
     sent = []
