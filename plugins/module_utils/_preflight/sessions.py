@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -145,6 +146,13 @@ def connect_first(address: str, port: int, timeout: float) -> Attempt:
     """
     attempt = connect(address, port, timeout)
     return connect(address, port, timeout) if attempt.status in ("timeout", "unreachable") else attempt
+
+
+def usual_program(programs: t.Iterable[dict[str, t.Any] | None]) -> dict[str, t.Any] | None:
+    """The program that most peers have, of what each tells of it; None if it is on none."""
+    there = [one for one in programs if one and one["exists"]]
+    counts = collections.Counter(one["sha256"] for one in there)
+    return max(there, key=lambda one: counts[one["sha256"]], default=None)
 
 
 class _CallBack(socketserver.ThreadingTCPServer):
@@ -365,8 +373,7 @@ class Preflight:
             server.shutdown()
         if not (reference["program"] or {}).get("exists"):
             # A launcher that is no worker itself may lack it.
-            programs = [one.facts["program"] for one in seen.values() if one.facts]
-            reference["program"] = next((one for one in programs if one and one["exists"]), None)
+            reference["program"] = usual_program(one.facts["program"] for one in seen.values() if one.facts)
         for one in seen.values():
             one.reference = reference
             one.not_sent = not_sent(self._variables, self._config.get(one.address or "", {}).get("sendenv", []))
