@@ -152,7 +152,7 @@ def usual_program(programs: t.Iterable[dict[str, t.Any] | None]) -> dict[str, t.
     """The program that most peers have, of what each tells of it; None if it is on none."""
     there = [one for one in programs if one and one["exists"]]
     counts = collections.Counter(one["sha256"] for one in there)
-    return max(there, key=lambda one: counts[one["sha256"]], default=None)
+    return max(there, key=lambda one: counts[one["sha256"]]) if there else None
 
 
 class _CallBack(socketserver.ThreadingTCPServer):
