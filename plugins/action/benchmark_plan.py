@@ -9,13 +9,12 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
     check_free,
     check_nodes,
-    check_values,
     plan_benchmark,
     runs_beside,
     with_sizes,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import points_table, with_sweep
-from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts, read_value
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
     PlanAction,
     as_warnings,
@@ -50,6 +49,5 @@ class ActionModule(PlanAction):
         option, spec = "gpufabric_node_env", {"type": "dict", "default": {}}
         every = self._task_vars.get("hostvars", {})
         own = [read_value(option, spec, every[host].get(option)) for host in hosts if host in every]
-        for values in (variables[option], *own):
-            check_values(option, values)
-        return {name for values in (variables[option], *own) for name, value in values.items() if value is not None}
+        every_own = [environment_texts(option, values) for values in (variables[option], *own)]
+        return {name for values in every_own for name, value in values.items() if value is not None}

@@ -14,6 +14,9 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import Va
 
 Arguments = t.Mapping[str, t.Any]
 
+#: Hosts whose log is read. Where more refuse the launcher, they have one reason.
+_MOST_LOGS = 8
+
 
 class ActionModule(VariablesAction):
     """Takes the next step of the role preflight."""
@@ -49,9 +52,9 @@ class ActionModule(VariablesAction):
 
 
 def _logs(arguments: Arguments) -> dict[str, t.Any]:
-    """The launcher names the hosts, so only workers of the run may be logged in to."""
-    refusing = summary.refusing_hosts(arguments["look"])
-    return {"refusing": [peer["name"] for peer in arguments["peers"] if peer["name"] in refusing]}
+    """The launcher names the hosts, so only workers of the run may be logged in to, and only some: each takes a task of its own."""
+    refusing = set(summary.refusing_hosts(arguments["look"]))
+    return {"refusing": [peer["name"] for peer in arguments["peers"] if peer["name"] in refusing][:_MOST_LOGS]}
 
 
 def _result(arguments: Arguments) -> dict[str, t.Any]:

@@ -6,13 +6,21 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import (
     problems_markdown,
     problems_text,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.summary import (
-    ssh_endpoints,
-)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import summary
+
+
+def ssh_endpoints(hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """The endpoints of hosts of the inventory."""
+    try:
+        return summary.ssh_endpoints(hosts, variables)
+    except GpufabricError as error:
+        raise AnsibleFilterError(f"ssh_endpoints: {error}") from error
 
 
 class FilterModule:

@@ -17,9 +17,9 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_numeric
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import inert
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import inert, one_line
 
-_LONGEST_VALUE = 80
+_LONGEST_VALUE, _LONGEST_FIELD = 80, 200
 _LONGEST_TEXT = 1 << 16
 _MOST_ITEMS = 4096
 
@@ -123,7 +123,9 @@ def refuse(host: str, field: str, value: t.Any, allowed: str) -> AnswerError:
     """The error for a value that a host returned."""
     shown = _shown(value)
     shown = shown if len(shown) <= _LONGEST_VALUE else f"{shown[:_LONGEST_VALUE]}…"
-    return AnswerError(host, f"{host} returned {field}: {inert(shown)}, which is not allowed; allowed: {allowed}")
+    # The names of keys are the host's, too.
+    told = f"{host} returned {one_line(field, _LONGEST_FIELD)}: {shown}, which is not allowed; allowed: {allowed}"
+    return AnswerError(host, inert(told))
 
 
 def _shown(value: t.Any) -> str:

@@ -87,6 +87,17 @@ def read_text(path: str, option: str | None = None, most: int | None = None) -> 
         raise NodeError(f"cannot read {path}: {error.strerror}") from error
 
 
+def read_exact(path: str) -> str | None:
+    """The text of a file of which write_text makes the same bytes, whatever they are; None where there is none. Raises NodeError."""
+    try:
+        with open_file(path) as file:
+            return file.read().decode("utf-8", errors="surrogateescape")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise NodeError(f"cannot read {path}: {error.strerror}") from error
+
+
 def read_foreign(path: str, most: int) -> str:
     """The first ``most`` bytes of a file in another user's directory as text; empty where there is none, or a link.
 
@@ -142,7 +153,7 @@ def write_text(path: str, text: str, mode: int = 0o600, like: os.stat_result | N
     except OSError as error:
         raise NodeError(f"cannot write {path}: {error.strerror}") from error
     try:
-        with open(descriptor, "w", encoding="utf-8") as file:
+        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

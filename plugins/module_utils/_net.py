@@ -100,8 +100,16 @@ def choose_address(
     """The one address that the options name, of those that the node has.
 
     Without any option: the IPv4 address of the default route's interface, or the only one that is not loopback.
-    Raises OptionError where an option names nothing of this node, NodeError where the choice is not clear.
+    Raises OptionError where there are two options or one names nothing of this node, NodeError where the choice is not clear.
     """
+    given = {"address": address, "interface": interface, "subnet": subnet}
+    first, *others = [name for name, value in given.items() if value is not None] or [""]
+    for name in others:
+        allowed = (
+            f"to leave it out, since {first} is set, too; of gpufabric_control_interface and gpufabric_control_subnet, roles take"
+            " one"
+        )
+        raise OptionError(name, given[name], allowed)
     if address is not None:
         wanted = parse_address("address", address)
         if wanted not in {item.address for item in addresses}:
@@ -178,9 +186,9 @@ def free_ports(
             if candidate in exclude:
                 continue
             # Held open until all are found, so that none is handed out twice.
-            listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-            held.append(listener)
             try:
+                listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+                held.append(listener)
                 listener.bind((address, candidate))
             except OSError as error:
                 if error.errno in (errno.EADDRINUSE, errno.EACCES):

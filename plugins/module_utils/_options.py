@@ -130,6 +130,19 @@ def _dict(name: str, _spec: Spec, value: t.Any) -> dict[str, t.Any]:
     return {str(key): item for key, item in value.items()}
 
 
+def environment_texts(option: str, values: t.Mapping[str, t.Any]) -> dict[str, str | None]:
+    """Environment variables as texts; None is one that is not to be set. Raises OptionError.
+
+    NCCL reads numbers: the text True, of what YAML takes for a truth value, would be 0 to it.
+    """
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, (str, int, float, type(None))):
+            is_switch = isinstance(value, bool)
+            allowed = "a text or a number, such as 1 or 0" if is_switch else "a text or a number"
+            raise OptionError(f"{option}.{name}", value if is_switch else Hidden(), allowed)
+    return {str(name): None if value is None else str(value) for name, value in values.items()}
+
+
 def shown(name: str, value: t.Any) -> t.Any:
     """A variable's value as an error may show it: environments may hold secrets."""
     return Hidden() if name.endswith(("_env", "_environment")) else value

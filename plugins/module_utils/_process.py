@@ -57,13 +57,13 @@ def parse_start(stat: str) -> int:
     return int(stat[stat.rindex(")") + 1 :].split()[19])
 
 
-def descendants(processes: t.Mapping[int, Process], pid: int) -> set[int]:
-    """The process and all that it started and that still hang on it."""
+def descendants(processes: t.Mapping[int, Process], *pids: int) -> set[int]:
+    """The processes and all that they started and that still hang on them."""
     children: dict[int, list[int]] = {}
     for process in processes.values():
         children.setdefault(process.parent, []).append(process.pid)
     found: set[int] = set()
-    waiting = [pid] if pid in processes else []
+    waiting = [pid for pid in pids if pid in processes]
     while waiting:
         current = waiting.pop()
         found.add(current)

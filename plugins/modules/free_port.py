@@ -88,6 +88,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import (
     parse_port_range,
     read_addresses,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import raise_file_limit
 
 
 def find(params: dict, check_mode: bool) -> dict:
@@ -103,6 +104,8 @@ def find(params: dict, check_mode: bool) -> dict:
         chosen = choose_address(read_addresses(), address=address, interface=interface)
     else:
         chosen = "0.0.0.0"
+    # They are all held at once.
+    raise_file_limit()
     ports = free_ports(chosen, count, ports_within, set(exclude))
     return {"port": ports[0], "ports": ports, "address": chosen}
 

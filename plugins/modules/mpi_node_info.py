@@ -244,7 +244,6 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={**RUN_ARGUMENT_SPEC, **CLAIM_ARGUMENT_SPEC, **NODE_ARGUMENT_SPEC},
-        mutually_exclusive=[("data_interface", "data_subnet")],
         supports_check_mode=True,
     )
     run_module(module, run)

@@ -100,7 +100,7 @@ options:
     type: dict
     default: {}
   timeout:
-    description: How long it may take until the instance answers, in seconds.
+    description: How long it may take until the instance answers, in seconds, V(1) to V(3600).
     type: int
     default: 15
 requirements:
@@ -218,6 +218,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Opti
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import ADDRESS_ARGUMENT_SPEC, own_address
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import remove_replaced
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import FORWARDED_ENVIRONMENT
@@ -241,8 +242,9 @@ def value_of(keyword: str, value: object) -> str:
 
 def settings_of(params: dict, account: Account) -> SshdSettings:
     """The settings that the options name, on this node. Raises GpufabricError."""
-    if params["timeout"] < 1:
-        raise OptionError("timeout", params["timeout"], "1 or more seconds")
+    if not 1 <= params["timeout"] <= 3600:
+        raise OptionError("timeout", params["timeout"], "1 to 3600 seconds")
+    environment = environment_texts("environment", params["environment"])
     return SshdSettings(
         address=own_address(params["address"], params["interface"], params["subnet"]),
         user=account.name,
@@ -252,7 +254,7 @@ def settings_of(params: dict, account: Account) -> SshdSettings:
         host_key_types=tuple(params["host_key_types"]),
         use_pam=default_use_pam(account.name) if params["use_pam"] is None else params["use_pam"],
         environment={
-            **{name: str(value) for name, value in params["environment"].items() if value is not None},
+            **{name: value for name, value in environment.items() if value is not None},
             **account.environment,
         },
         max_startups=params["max_startups"],
@@ -307,7 +309,6 @@ def main() -> None:
             "extra_options": {"type": "dict", "default": {}},
             "timeout": {"type": "int", "default": 15},
         },
-        mutually_exclusive=[("address", "interface", "subnet")],
         supports_check_mode=True,
     )
     run_module(module, run, NODE_CATALOGUE.problems_in)

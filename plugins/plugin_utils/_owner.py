@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import multiprocessing
 import os
@@ -18,20 +17,21 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process, read_processes
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import user_name
+
+#: Characters of an owner, which marks of runs hold.
+_LONGEST = 200
 
 
 def owner_of_run(given: str | None) -> str:
     """``gpufabric_owner``; if that is blank, USER@HOST of the controller. Raises OptionError."""
     if given and given.strip():
-        if not given.isprintable():
-            raise OptionError("gpufabric_owner", given, "text in one line, such as USER@HOST")
+        if not given.isprintable() or len(given) > _LONGEST:
+            raise OptionError(
+                "gpufabric_owner", given, f"text in one line of at most {_LONGEST} characters, such as USER@HOST"
+            )
         return given.strip()
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        # A user id without an account.
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
+    return f"{user_name()}@{socket.gethostname()}"
 
 
 def claim_of(given: str | None, take_over: bool) -> dict[str, t.Any]:

@@ -756,7 +756,7 @@ def test_a_diagnosis_of_hosts_of_which_some_cannot_be_reached(mesh, faults, tmp_
     assert {node: mesh.nodes.state(node) for node in before} == before
 
 
-def test_a_fleet_is_logged_in_to_from_the_controller(mesh, faults, tmp_path):
+def test_a_fleet_is_logged_in_to_from_the_controller(mesh, faults, tmp_path, monkeypatch):
     nodes = mesh.nodes
     inventory = yaml.safe_load(pathlib.Path(nodes.inventory).read_text())["workers"]["vars"]
     known_hosts = shlex.split(inventory["ansible_ssh_common_args"])
@@ -828,6 +828,11 @@ def test_a_fleet_is_logged_in_to_from_the_controller(mesh, faults, tmp_path):
     reached = nodes.playbook([{"hosts": "workers", "gather_facts": False, "tasks": [reach]}])
     faults.healthy("eight hosts", reached.result(action="gpufabric.nccl.ssh_probe")["problems"], "ssh_probe")
     assert reached.returncode == 0
+    # As AWX has it.
+    monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "False")
+    play = {"hosts": "workers", "gather_facts": False, "tasks": [reach]}
+    unknown = nodes.playbook([play], ansible_ssh_common_args=f"-o UserKnownHostsFile={tmp_path}/none")
+    assert unknown.result(action="gpufabric.nccl.ssh_probe")["problems"] == [] and unknown.returncode == 0
 
 
 def test_bad_input_is_one_line(mesh):

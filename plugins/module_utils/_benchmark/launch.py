@@ -52,6 +52,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import 
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import find_mpi
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import agent
@@ -141,7 +142,11 @@ def plan_launch(params: dict[str, t.Any], run_dir: RunDir) -> Launch:
         mca={name: str(value) for name, value in params["mca"].items()},
         version=mpi["version"],
         vendor=mpi["vendor"],
-        node_env={name: str(value) for name, value in params["node_env"].items() if value is not None},
+        node_env={
+            name: value
+            for name, value in environment_texts("node_env", params["node_env"]).items()
+            if value is not None
+        },
         files=read_parameter_files(mpi, os.environ.get("HOME", "/")),
     )
 

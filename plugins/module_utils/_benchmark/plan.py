@@ -61,6 +61,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import NodeInfo
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size, size_word
 
@@ -177,11 +178,12 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         raise OptionError(
             "nccl_benchmark_min_bytes", settings["min_bytes"], f"at most {settings['max_bytes']}, the largest size"
         )
-    for name, check in (("env", check_environment), ("mca", check_mca)):
-        given = settings.get(name) or {}
-        check_values(f"nccl_benchmark_{name}", given, may_be_unset=name == "env")
-        # None is a variable that the ranks are not to have.
-        check(f"nccl_benchmark_{name}", {key: "" if value is None else str(value) for key, value in given.items()})
+    # None is a variable that the ranks are not to have.
+    env = environment_texts("nccl_benchmark_env", settings.get("env") or {})
+    check_environment("nccl_benchmark_env", {name: value or "" for name, value in env.items()})
+    mca = settings.get("mca") or {}
+    _check_values("nccl_benchmark_mca", mca)
+    check_mca("nccl_benchmark_mca", {name: str(value) for name, value in mca.items()})
     check_limits(settings)
     words = further_arguments(settings)
     for word in words:
@@ -198,11 +200,9 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
             raise OptionError("nccl_benchmark_extra_args", value, allowed)
 
 
-def check_values(option: str, values: t.Mapping[str, t.Any], may_be_unset: bool = True) -> None:
-    """Raise OptionError for a value that would reach a program in the words of Python, such as True, which NCCL reads as 0."""
+def _check_values(option: str, values: t.Mapping[str, t.Any]) -> None:
+    """Raise OptionError for a value that would reach a program in the words of Python, such as True."""
     for name, value in values.items():
-        if value is None and may_be_unset:
-            continue
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             shown = value if value is None or isinstance(value, bool) else Hidden()
             raise OptionError(f"{option}.{name}", shown, "a text or a number, such as 1, or 'true' in quotes")

@@ -61,8 +61,10 @@ def check_pod_settings(prefix: str, settings: t.Mapping[str, t.Any], least: t.Ma
     for name, value in settings["env"].items():
         if not _VARIABLE.match(name):
             raise OptionError(f"{prefix}_env", name, "names of environment variables")
-        if isinstance(value, (t.Mapping, list)) and not is_reference(value):
-            raise OptionError(f"{prefix}_env[{name}]", Hidden(), "a text, or valueFrom as in the env of a container")
+        # NCCL reads numbers: the text True would be 0 to it.
+        if isinstance(value, (t.Mapping, list, bool)) and not is_reference(value):
+            allowed = "a text or a number, such as 1 or 0, or valueFrom as in the env of a container"
+            raise OptionError(f"{prefix}_env[{name}]", Hidden(), allowed)
     for name in ("containers", "initContainers", "volumes"):
         items = settings["pod_spec"].get(name, [])
         # Values of variables may be in them.

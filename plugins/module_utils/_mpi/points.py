@@ -24,6 +24,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import without_marks
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import POINT_VARIABLE, RUN_ID_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, listing
 
@@ -200,9 +201,9 @@ def parse_points(
         ranks = default_ranks_per_node if value.get("ranks_per_node") is None else value["ranks_per_node"]
         if ranks is not None and ranks < 1:
             raise OptionError(f"{option}.ranks_per_node", ranks, "1 or more")
-        given = {str(name): item for name, item in (value.get("env") or {}).items()}
+        given = environment_texts(f"{option}.env", value.get("env") or {})
         unset = tuple(name for name, item in given.items() if item is None)
-        env = {name: str(item) for name, item in given.items() if item is not None}
+        env = {name: item for name, item in given.items() if item is not None}
         check_environment(f"{option}.env", {**env, **dict.fromkeys(unset, "")})
         own = value.get("id") or (name if counts[name] == 1 else f"{name}-{index + 1}")
         first = known.setdefault(own, index)

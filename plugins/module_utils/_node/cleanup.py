@@ -40,10 +40,7 @@ def program_name(command: t.Sequence[str]) -> str:
 
 def belonging(processes: t.Mapping[int, Process], roots: t.Iterable[int], own: int, uid: int) -> set[int]:
     """These processes and all that hang on them, but for the one that asks, what it descends from, and other users'."""
-    found: set[int] = set()
-    for root in roots:
-        found |= descendants(processes, root)
-    found -= ancestors(processes, own)
+    found = descendants(processes, *roots) - ancestors(processes, own)
     return {pid for pid in found if uid in (0, processes[pid].uid)}
 
 

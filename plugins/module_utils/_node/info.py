@@ -85,7 +85,7 @@ def parse_mpirun_version(text: str) -> tuple[str, str]:
     match = re.search(r"\(?Open MPI\)? v?(\d+\.\d+\S*)", text)
     if match:
         return "openmpi", match.group(1)
-    match = re.search(r"Intel\(R\) MPI Library\b.*?Version (\S+)", text)
+    match = re.search(r"Version (\S+)", text.partition("Intel(R) MPI Library")[2].partition("\n")[0])
     if match:
         return "intel", match.group(1)
     if "hydra" in text.lower() or "mvapich" in text.lower():
@@ -224,6 +224,9 @@ def _data_network(
     names: str | None, subnet: str | None, interfaces: list[Interface], addresses: list[InterfaceAddress]
 ) -> Network | None:
     """NCCL's network; several interfaces are named with commas between, and have no address in common."""
+    if subnet is not None and names is not None:
+        allowed = f"to leave it out, since data_interface is set, too {_variable_of('data_subnet')}"
+        raise OptionError("data_subnet", subnet, allowed)
     if subnet is not None:
         found = interfaces_in(interfaces, subnet)
         if not found:
@@ -239,8 +242,9 @@ def _network(
 ) -> Network | None:
     if interface is None:
         return None
-    if not os.path.isdir(f"/sys/class/net/{interface}"):
-        names = sorted(name for name in os.listdir("/sys/class/net") if name != "lo") or ["none"]
+    there = os.listdir("/sys/class/net")
+    if interface not in there or not os.path.isdir(f"/sys/class/net/{interface}"):
+        names = sorted(name for name in there if name != "lo") or ["none"]
         raise OptionError(option, interface, f"an interface of this node: {', '.join(names)} {_variable_of(option)}")
     own = [item for item in addresses if item.interface == interface and item.is_ipv4]
     if not own and not needs_address:
@@ -376,7 +380,7 @@ def find_benchmarks(directory: str | None) -> Benchmarks | None:
     on_path = find_program("all_reduce_perf_mpi") or find_program("all_reduce_perf")
     places = (directory,) if directory else (*([os.path.dirname(on_path)] if on_path else []), *BENCHMARK_DIRECTORIES)
     for place in places:
-        paths = [*glob.glob(f"{place}/*_perf"), *glob.glob(f"{place}/*_perf_mpi")]
+        paths = [path for name in ("*_perf", "*_perf_mpi") for path in glob.glob(f"{glob.escape(place)}/{name}")]
         programs = sorted(os.path.basename(path) for path in paths if os.access(path, os.X_OK))
         if programs:
             found = common_features(os.path.join(place, name) for name in programs)

@@ -85,7 +85,7 @@ _PREFIX = re.compile(r"[a-z][a-z0-9]{0,29}\Z")
 _STATE_DIR = re.compile(r"/[A-Za-z0-9._/+-]+\Z")
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _CAPABILITY = re.compile(r"[A-Z][A-Z_]*\Z")
-_GROUP = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_GROUP = re.compile(r"(?!(?:all|ungrouped)\Z)[A-Za-z_][A-Za-z0-9_]*\Z")
 
 # As distributions ship it, but keys only, and without PAM, whose limits and audit need capabilities a node lacks.
 SSHD_CONFIG = f"""\
@@ -195,7 +195,13 @@ def plan_nodes(settings: Settings) -> list[Node]:
         if not _NETWORK.match(network):
             raise OptionError(option, network, "the name of a podman network")
     if not _GROUP.match(settings.group):
-        raise OptionError("group", settings.group, "letters, digits and underscores, not beginning with a digit")
+        raise OptionError(
+            "group",
+            settings.group,
+            "letters, digits and underscores, not beginning with a digit, but all and ungrouped",
+        )
+    if not 0 < settings.timeout <= 3600:
+        raise OptionError("timeout", settings.timeout, "more than 0 and at most 3600 seconds")
     for capability in settings.cap_add:
         if not _CAPABILITY.match(capability):
             raise OptionError("cap_add", capability, "names of Linux capabilities, such as NET_ADMIN")
@@ -475,7 +481,10 @@ class Cgroups:
         write_text(self.record, "\n".join(sorted({*recorded, *missing})) + "\n")
         for controller in missing:
             path = os.path.join(_CGROUP_ROOT, controller)
-            os.makedirs(path, exist_ok=True)
+            try:
+                os.makedirs(path, exist_ok=True)
+            except OSError as error:
+                raise NodeError(f"cannot make {path}, which a container needs: {error.strerror}") from error
             call(["mount", "-t", "cgroup", "-o", controller, "cgroup", path])
 
     def unmount(self) -> None:
@@ -671,7 +680,7 @@ class LocalNodes:
         keys = {client_key_path(self.state_dir): f"gpufabric {self.run_id}"}
         keys.update((self._host_key_path(node.name), node.name) for node in nodes)
         for path in keys:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            make_directory(os.path.dirname(path))
         missing = [path for path in keys if self._public_key(path) is None]
         for path in missing:
             remove(path)

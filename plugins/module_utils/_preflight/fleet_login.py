@@ -26,7 +26,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import connect, read_banner
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import open_file
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution import Resolver
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_numeric
@@ -58,8 +58,8 @@ _EXCHANGES = threading.BoundedSemaphore(16)
 #: The signature algorithms of an RSA key, newest first; the type of the key itself is ssh-rsa in all of them.
 _RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
 
-#: Bytes of a command's output that are kept.
-_MOST_OUTPUT = 2000
+#: Bytes of a command's output that are kept, and all that a host may send: what paramiko takes at once may be GiB.
+_MOST_OUTPUT, _MOST_RECEIVED = 2000, 8 << 20
 
 #: What ssh tries in the home directory where no key is named.
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
@@ -160,7 +160,8 @@ class KnownHosts:
 
 
 def _matches(names: str, name: str) -> bool:
-    patterns = [pattern.lower() for pattern in names.split(",")]
+    # In brackets is a host with its port.
+    patterns = [pattern.lower().replace("[", "[[]") for pattern in names.split(",")]
     if any(fnmatch.fnmatchcase(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
         return False
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
@@ -187,7 +188,8 @@ def prefer(kinds: t.Iterable[str], available: t.Sequence[str]) -> tuple[str, ...
 def _known_hosts(paths: tuple[str, ...]) -> KnownHosts:
     texts = []
     for path in paths:
-        with contextlib.suppress(OSError), open_file(os.path.expanduser(path)) as file:
+        # ValueError: a path with a NUL.
+        with contextlib.suppress(OSError, ValueError), open_file(os.path.expanduser(path)) as file:
             texts.append(file.read().decode("utf-8", errors="replace"))
     return KnownHosts("\n".join(texts))
 
@@ -203,12 +205,16 @@ def _load_key(path: str) -> tuple[t.Any, str, str]:
         return paramiko.PKey.from_path(path), "", ""
     except FileNotFoundError as error:
         return None, "ssh-key-missing", str(error.strerror)
-    except (OSError, ValueError, TypeError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
+    except Exception as error:
+        # Of a key on a device, that the library cannot use it.
         return None, "ssh-key-unreadable", str(error)[:200]
 
 
 def _default_keys() -> list[t.Any]:
-    keys = list(paramiko.Agent().get_keys())
+    keys: list[t.Any] = []
+    # An agent may refuse, or be gone; ssh goes on without its keys, too.
+    with contextlib.suppress(Exception):
+        keys += paramiko.Agent().get_keys()
     paths = [os.path.expanduser(f"~/.ssh/{name}") for name in _DEFAULT_KEYS]
     return keys + [key for key, problem_id, _text in map(_load_key, filter(os.path.exists, paths)) if not problem_id]
 
@@ -222,15 +228,19 @@ class Prober:
         self._timeout = timeout
 
     def probe_all(self, endpoints: t.Sequence[Endpoint], forks: int) -> list[Outcome]:
-        """The outcome of each endpoint in their order, ``forks`` at a time."""
+        """The outcome of each endpoint in their order, ``forks`` at a time. Raises NodeError."""
         raise_file_limit()
         processes = min(os.cpu_count() or 1, 1 + len(endpoints) // _HOSTS_PER_PROCESS)
         if processes == 1:
             return self._probe_some(endpoints, forks)
         # Those next to each other may be a rack that is down: each process gets some of everywhere.
         parts = [endpoints[start::processes] for start in range(processes)]
-        with multiprocessing.get_context("fork").Pool(processes) as pool:
-            found = pool.starmap(self._probe_some, [(part, max(1, forks // processes)) for part in parts])
+        # Not a Pool: that waits for ever for a process that was killed, as one may be where memory is short.
+        try:
+            with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+                found = list(pool.map(self._probe_some, parts, [max(1, forks // processes)] * processes))
+        except concurrent.futures.BrokenExecutor as error:
+            raise NodeError("a process that logs in to the hosts was killed; is there enough memory?") from error
         by_name = {outcome.name: outcome for part in found for outcome in part}
         return [by_name[endpoint.name] for endpoint in endpoints]
 
@@ -304,7 +314,8 @@ class Prober:
                     host_key = transport.get_remote_server_key()
                 except paramiko.ssh_exception.IncompatiblePeer as error:
                     return found("host_key", "ssh-no-common-algorithm", str(error))
-                except (paramiko.SSHException, OSError, EOFError) as error:
+                except Exception as error:
+                    # Whatever paramiko met in what came from there, of any kind; so it is below.
                     return found("connect", self._ended(begin, "ssh-closed"), str(error))
             kind = check_host_key(known, host_key.get_name(), host_key.get_base64()) if endpoint.known_hosts else None
             if kind is not None:
@@ -325,14 +336,18 @@ class Prober:
                 return found("authenticate", kind, evidence)
             keys = [key]
         said, kind = "there is no key to offer", "ssh-auth-refused"
-        for key in keys:
+        for number, key in enumerate(keys, 1):
             begin = time.monotonic()
             try:
                 transport.auth_publickey(endpoint.user, key)
-            except (paramiko.SSHException, OSError, EOFError) as error:
+            except Exception as error:
                 said, kind = str(error), self._ended(begin, "ssh-auth-refused")
             if transport.is_authenticated():
                 return None
+            if number < len(keys) and not transport.is_active():
+                if number > 1:
+                    said, kind = f"sshd ended the login after {number} of {len(keys)} keys", "ssh-too-many-keys"
+                break
         return found("authenticate", kind, said)
 
     def _ended(self, begin: float, otherwise: str) -> str:
@@ -340,15 +355,17 @@ class Prober:
         return "ssh-banner-timeout" if time.monotonic() - begin >= self._timeout else otherwise
 
     def _run(self, transport: t.Any, outcome: Outcome, found: t.Callable[[str, str, str], Finding]) -> Finding | None:
+        begin = time.monotonic()
         try:
             channel = transport.open_session(timeout=self._timeout)
             channel.settimeout(self._timeout)
             channel.set_combine_stderr(True)
-            channel.exec_command(self._command)
+            self._start_command(transport, channel)
             outcome.output = self._output_of(channel)
             ended = channel.status_event.wait(self._timeout)
-        except (paramiko.SSHException, OSError, EOFError) as error:
-            return found("session", "ssh-session", str(error) or f"no answer in {self._timeout:g} s")
+        except Exception as error:
+            is_late = time.monotonic() - begin >= self._timeout
+            return found("session", "ssh-session", f"no answer in {self._timeout:g} s" if is_late else str(error))
         if not ended:
             return found("session", "ssh-session", f"{self._command} did not end in {self._timeout:g} s")
         if channel.recv_exit_status() == 0:
@@ -356,6 +373,16 @@ class Prober:
         status = channel.recv_exit_status()
         told = said_by_ssh(outcome.output, outcome.name, outcome.name)
         return told[0] if told else found("session", "ssh-session", f"exit status {status}: {outcome.output}")
+
+    def _start_command(self, transport: t.Any, channel: t.Any) -> None:
+        # paramiko would wait for ever for a host that answers no more.
+        limit = threading.Timer(self._timeout, transport.close)
+        limit.daemon = True
+        limit.start()
+        try:
+            channel.exec_command(self._command)
+        finally:
+            limit.cancel()
 
     def _output_of(self, channel: t.Any) -> str:
         """The beginning of what a command prints. Raises OSError if its end does not come in time, however little comes at a time."""
@@ -378,6 +405,7 @@ class _Replayed:
 
     def __init__(self, connection: t.Any) -> None:
         self._connection = connection
+        self._left = _MOST_RECEIVED
         #: None: what comes is kept no more.
         self._seen: bytes | None = b""
         self._again = b""
@@ -386,11 +414,14 @@ class _Replayed:
         return getattr(self._connection, name)
 
     def recv(self, size: int) -> bytes:
-        """As of a socket."""
+        """As of a socket. Raises OSError also if too much has come."""
         if self._again:
             data, self._again = self._again[:size], self._again[size:]
             return data
-        data = self._connection.recv(size)
+        if not self._left:
+            raise OSError(f"it sent more than {_MOST_RECEIVED >> 20} MiB")
+        data = self._connection.recv(min(size, self._left, 1 << 16))
+        self._left -= len(data)
         if self._seen is not None:
             self._seen += data
         return data

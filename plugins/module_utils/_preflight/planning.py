@@ -22,6 +22,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address, read_addresses
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import find_mpi
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks import Expected, Settings
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.sessions import (
     Peer,
@@ -40,8 +41,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs impor
 
 def read_config(run_dir: RunDir) -> str:
     """The text of the run's ssh configuration. Raises GpufabricError."""
-    config = read_text(run_dir.ssh_config)
-    if config is None:
+    config = read_text(run_dir.ssh_config) or ""
+    if not parse_ssh_config(config):
         raise OptionError("run_dir", run_dir.path, "the directory of a run with ssh/config, as ssh_mesh writes it")
     return config
 
@@ -70,6 +71,10 @@ def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Pee
     check_environment_names("environment", params["environment"])
     if not 0 < params["timeout"] <= 60:
         raise OptionError("timeout", params["timeout"], "more than 0 and at most 60 seconds")
+    for name, value in params["expect"].items():
+        # Below a number that is none is nothing.
+        if value is not None and not value >= 0:
+            raise OptionError(f"expect.{name}", value, "0 or more")
     mpi = check_implementation(find_mpi(params["mpi_prefix"]))
     ssh = agent(find_openssh_program("ssh"), run_dir)
     control = params["control_interface"]
@@ -77,7 +82,7 @@ def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Pee
     addresses = read_addresses()
     callback = choose_callback_address(control, addresses, next((peer.address for peer in peers if peer.address), None))
     own = {item.address for item in addresses}
-    given = {name: None if value is None else str(value) for name, value in params["env"].items()}
+    given = environment_texts("env", params["env"])
     # Ranks have nothing of the launcher's that is not to be set.
     inherited = {name: value for name, value in os.environ.items() if given.get(name, value) is not None}
     settings = Settings(

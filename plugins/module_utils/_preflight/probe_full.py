@@ -77,7 +77,7 @@ def look_closer(parameters: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "address_space": _limit(resource.RLIMIT_AS),
         "processes": _processes_left(),
         # Open MPI's session directory is there; tempfile would look for another place where it is full.
-        "disks": [_disk(path) for path in sorted({parameters["run_dir"], os.environ.get("TMPDIR", "/tmp")})],
+        "disks": [_disk(path) for path in sorted({parameters["run_dir"], os.environ.get("TMPDIR") or "/tmp"})],
         "rdma": _rdma(),
         # The ranks here are started in such a session, too.
         "rdma_env": {name: os.environ.get(name, "") for name in RDMA_VARIABLES},
@@ -169,6 +169,8 @@ def _space(path: str) -> dict[str, t.Any] | None:
 
 
 def _disk(path: str) -> dict[str, t.Any]:
+    # Above a relative one there is none in the end.
+    path = os.path.abspath(path)
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     facts = {**(_space(path) or {"path": path, "size": 0, "free": 0}), "error": None}

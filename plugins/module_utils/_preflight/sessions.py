@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -147,6 +148,13 @@ def connect_first(address: str, port: int, timeout: float) -> Attempt:
     return connect(address, port, timeout) if attempt.status in ("timeout", "unreachable") else attempt
 
 
+def usual_program(programs: t.Iterable[dict[str, t.Any] | None]) -> dict[str, t.Any] | None:
+    """The program that most peers have, of what each tells of it; None if it is on none."""
+    there = [one for one in programs if one and one["exists"]]
+    counts = collections.Counter(one["sha256"] for one in there)
+    return max(there, key=lambda one: counts[one["sha256"]]) if there else None
+
+
 class _CallBack(socketserver.ThreadingTCPServer):
     """Answers peers that connect to the launcher with its time."""
 
@@ -180,9 +188,12 @@ class Session:
     def __init__(self, argv: t.Sequence[str], environment: t.Mapping[str, str], source: bytes) -> None:
         pipe = subprocess.PIPE
         # The module's run_command gives no pipes to talk over.
-        self._process = subprocess.Popen(  # pylint: disable=ansible-bad-function
-            argv, env=dict(environment), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0
-        )
+        try:
+            self._process = subprocess.Popen(  # pylint: disable=ansible-bad-function
+                argv, env=dict(environment), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0
+            )
+        except OSError as error:
+            raise NodeError(f"cannot run {argv[0]}: {error.strerror}") from error
         # They are pipes, which Popen's types do not tell.
         self._stdin, self._stdout, self._stderr = t.cast(
             "tuple[t.IO[bytes], ...]", (self._process.stdin, self._process.stdout, self._process.stderr)
@@ -305,7 +316,8 @@ class Session:
 def _answer_in(line: str) -> tuple[bool, dict[str, t.Any] | None]:
     """Whether a line is an answer of the probe, and the answer; None of a peer without Python."""
     if line.startswith(probe_script.MARK) and _is_plain(line, len(probe_script.MARK)):
-        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        # TypeError: a dictionary whose key is a list.
+        with contextlib.suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             answer = ast.literal_eval(line[len(probe_script.MARK) :])
             return answer is None or isinstance(answer, dict), answer
     return False, None
@@ -361,8 +373,7 @@ class Preflight:
             server.shutdown()
         if not (reference["program"] or {}).get("exists"):
             # A launcher that is no worker itself may lack it.
-            programs = [one.facts["program"] for one in seen.values() if one.facts]
-            reference["program"] = next((one for one in programs if one and one["exists"]), None)
+            reference["program"] = usual_program(one.facts["program"] for one in seen.values() if one.facts)
         for one in seen.values():
             one.reference = reference
             one.not_sent = not_sent(self._variables, self._config.get(one.address or "", {}).get("sendenv", []))

@@ -8,15 +8,16 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 import shlex
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import entries_from, news
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_value
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.answers import checked_hosts
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import user_name
 
 Entry = t.Mapping[str, t.Any]
 
@@ -31,24 +32,33 @@ def ssh_endpoints(hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[st
     """The endpoints that ``ssh_probe`` takes, of hosts of the inventory.
 
     ``variables``: by host, as ``hostvars`` holds them. Hosts that are reached in another way, or over a jump host, are
-    left out.
+    left out. Raises OptionError.
     """
     endpoints = []
     for name in hosts:
         own = variables[name]
         arguments = " ".join(str(own.get(f"ansible_ssh_{kind}_args") or "") for kind in ("common", "extra"))
-        options = _ssh_options(arguments)
+        try:
+            options = _ssh_options(arguments)
+        except ValueError:
+            option = f"ansible_ssh_common_args and ansible_ssh_extra_args of {name}"
+            raise OptionError(option, arguments, "arguments of ssh, with quotes in pairs") from None
         direct = not {"proxyjump", "proxycommand"} & set(options)
         if (own.get("ansible_connection") or "ssh") not in _SSH_CONNECTIONS or not direct:
             continue
         endpoint: dict[str, t.Any] = {
             "name": name,
             "address": str(_first(own, "ansible_ssh_host", "ansible_host") or name),
-            "port": int(_first(own, "ansible_ssh_port", "ansible_port") or 22),
-            "user": str(_first(own, "ansible_ssh_user", "ansible_user") or getpass.getuser()),
+            "port": _port(name, _first(own, "ansible_ssh_port", "ansible_port") or 22),
+            "user": str(_first(own, "ansible_ssh_user", "ansible_user") or user_name()),
             "key_file": _first(own, "ansible_ssh_private_key_file", "ansible_private_key_file"),
         }
-        if options.get("stricthostkeychecking") in ("no", "off", "accept-new"):
+        is_checked = read_value(
+            f"ansible_host_key_checking of {name}",
+            {"type": "bool", "default": True},
+            own.get("ansible_ssh_host_key_checking", own.get("ansible_host_key_checking")),
+        )
+        if not is_checked or options.get("stricthostkeychecking", "").lower() in ("no", "off", "accept-new"):
             endpoint["known_hosts"] = []
         elif "userknownhostsfile" in options:
             endpoint["known_hosts"] = options["userknownhostsfile"].split()
@@ -60,8 +70,14 @@ def _first(variables: t.Mapping[str, t.Any], *names: str) -> t.Any:
     return next((variables.get(name) for name in names if variables.get(name)), None)
 
 
+def _port(host: str, value: t.Any) -> int:
+    if not re.match(r"[0-9]{1,5}\Z", str(value)) or not 1 <= int(value) <= 65535:
+        raise OptionError(f"ansible_port of {host}", value, "1 to 65535")
+    return int(value)
+
+
 def _ssh_options(arguments: str) -> dict[str, str]:
-    """By keyword in lower case, what ssh's arguments set with ``-o`` and ``-J``."""
+    """By keyword in lower case, what ssh's arguments set with ``-o`` and ``-J``. Raises ValueError."""
     options: dict[str, str] = {}
     words = iter(shlex.split(arguments))
     for word in words:

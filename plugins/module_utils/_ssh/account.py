@@ -13,7 +13,8 @@ the entry goes there.
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
+import getpass
 import glob
 import os
 import pwd
@@ -21,7 +22,7 @@ import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text, write_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._files import locked_file, read_text, write_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
@@ -42,6 +43,14 @@ _WRAPPER_VARIABLES = ("LD_PRELOAD", "NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP")
 _PLAIN = re.compile(r"/[A-Za-z0-9._/+-]*\Z")
 #: Login shells that do not read the syntax of sh, and whose they read.
 _OTHER_SHELLS = {"csh": "csh", "tcsh": "csh", **{name: name for name in ("elvish", "fish", "nu", "pwsh", "xonsh")}}
+
+
+def user_name() -> str:
+    """The name of the user of this process; the uid, if it has no account."""
+    # OSError: from Python 3.13 on.
+    with contextlib.suppress(KeyError, OSError):
+        return getpass.getuser()
+    return str(os.getuid())
 
 
 def own_name(uid: int) -> str:
@@ -216,8 +225,7 @@ def _rewrite(change: t.Callable[[str], str]) -> None:
     Others read it meanwhile, so what stays the same at its beginning is not touched, and it gets shorter last.
     """
     try:
-        with open(PASSWD, "r+b", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with locked_file(PASSWD), open(PASSWD, "r+b", buffering=0) as file:
             before = file.read()
             after = change(before.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
             same = next(

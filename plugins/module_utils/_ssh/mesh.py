@@ -23,6 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
     RUN_DIRECTORY,
     Kind,
     check_answer,
+    refuse,
     text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
@@ -35,6 +36,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Node
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     locked_file,
     open_file,
+    read_exact,
     read_text,
     remove,
     remove_empty_directories,
@@ -50,7 +52,9 @@ SYSTEM_SSH_CONFIG = "/etc/ssh/ssh_config"
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
-_PUBLIC_KEY = re.compile(r"(ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}\Z")
+_PUBLIC_KEY = re.compile(r"(ssh|ecdsa|sk)-[A-Za-z0-9@.-]{1,64} [A-Za-z0-9+/]{1,8192}={0,3}\Z")
+#: Every worker gets those of all others.
+_MOST_HOST_KEYS = 8
 
 #: What one node must know of another, of what sshd_instance returns.
 _PEER = {
@@ -136,7 +140,7 @@ def _check_unique(peers: t.Sequence[Peer]) -> None:
 
 
 def _parse_port(option: str, value: t.Any, least: int) -> int:
-    port = int(value) if str(value).isdigit() else -1
+    port = int(value) if re.match(r"[0-9]{1,5}\Z", str(value)) else -1
     if not least <= port <= 65535:
         raise OptionError(f"{option}.port", value, "1 to 65535")
     return port
@@ -188,7 +192,11 @@ def named_peers(results: t.Sequence[t.Mapping[str, t.Any]], names: t.Sequence[st
 def _named_peer(name: str, result: t.Mapping[str, t.Any]) -> PeerDict:
     if "address" not in result:
         raise OptionError("gpufabric_hosts", name, "hosts of the play that have a private sshd; this one has none")
-    return t.cast(PeerDict, {"name": name, **check_answer(name, "sshd_instance", result, _PEER)})
+    peer = check_answer(name, "sshd_instance", result, _PEER)
+    keys = peer["host_public_keys"]
+    if len(keys) > _MOST_HOST_KEYS:
+        raise refuse(name, "sshd_instance.host_public_keys", keys, f"at most {_MOST_HOST_KEYS} public keys")
+    return t.cast(PeerDict, {"name": name, **peer})
 
 
 def problems_twice(places: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, list[ProblemDict]]:
@@ -381,7 +389,9 @@ class Change:
         }
 
     def _shown(self, text: str | None) -> str:
-        return "(a private key)\n" if self.secret and text else text or ""
+        if self.secret and text:
+            return "(a private key)\n"
+        return (text or "").encode(errors="surrogateescape").decode(errors="replace")
 
 
 def usable_identity(path: str, run_dir: RunDir) -> tuple[str, str | None]:
@@ -423,7 +433,7 @@ class MeshFiles:
         if not texts and not run_dir.holds_run():
             paths = ()
         changes = [Change(path, read_text(path), texts.get(path), path == run_dir.identity) for path in paths]
-        before = read_text(self._user_config)
+        before = read_exact(self._user_config)
         self._is_included = bool(texts) and user_config
         changes.append(Change(self._user_config, before, self._user_text(before)))
         return [change for change in changes if change.before != change.after]
@@ -461,7 +471,7 @@ class MeshFiles:
         if self._is_included:
             self._make_user_config()
         with locked_file(self._user_config):
-            before = read_text(self._user_config)
+            before = read_exact(self._user_config)
             after = self._user_text(before)
             if after is None:
                 remove(self._user_config)

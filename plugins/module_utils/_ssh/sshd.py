@@ -15,6 +15,7 @@ import os
 import re
 import shlex
 import socket
+import stat
 import time
 import typing as t
 
@@ -265,13 +266,24 @@ def _shown_setenv(line: str) -> str:
     return " ".join(["SetEnv", *(f"{name}={value}" for name, value in shown.items())])
 
 
+def is_own_program(pid: int) -> bool:
+    """Whether a process is in this container or machine, and is none that any user may have started as another, as far as one can see.
+
+    He chooses the title of such a one, for example of su.
+    """
+    with contextlib.suppress(OSError):
+        if os.stat(f"/proc/{pid}/exe").st_mode & (stat.S_ISUID | stat.S_ISGID):
+            return False
+    return is_in_this_namespace(pid)
+
+
 def find_listener(
     processes: t.Mapping[int, Process],
     config_path: str,
     uid: int,
-    is_own: t.Callable[[int], bool] = is_in_this_namespace,
+    is_own: t.Callable[[int], bool] = is_own_program,
 ) -> int | None:
-    """The pid of the sshd that listens by a configuration. ``is_own``: whether a process is one of this node.
+    """The pid of the sshd that listens by a configuration. ``is_own``: as is_own_program.
 
     By its command line, which sshd keeps in its title: a pid file may be lost, or name another program's process by now.
     A process that sshd starts for a connection has the same for a moment.
@@ -333,6 +345,8 @@ def check_port_is_free(settings: SshdSettings, run_dir: RunDir) -> None:
     """Raise ProblemError where the port that the settings insist on cannot be had."""
     family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
+        # As sshd does: connections of the one before it last a minute longer than it.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((settings.address, settings.port))
         except OSError as error:

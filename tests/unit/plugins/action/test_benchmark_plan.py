@@ -51,6 +51,20 @@ def test_without_peers_it_is_only_whether_there_is_a_way(plan):
     assert (result["backend"], result["launcher"]) == ("nccl", "g1") and "points" not in result
 
 
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"nccl_benchmark_env": {"NCCL_IB_DISABLE": True}}, "nccl_benchmark_env.NCCL_IB_DISABLE: True"),
+        ({"gpufabric_node_env": {"NCCL_IB_DISABLE": True}}, "gpufabric_node_env.NCCL_IB_DISABLE: True"),
+        ({"hostvars": {"g1": {"gpufabric_node_env": {"A": ["s3cret"]}}}}, "gpufabric_node_env.A: (not shown)"),
+    ],
+)
+def test_a_truth_value_is_none_of_a_variable(plan, variables, message):
+    """NCCL would read it as 0."""
+    result = plan(**variables)
+    assert result["failed"] and result["msg"].startswith(f"{message} is not allowed; allowed: a text or a number")
+
+
 def test_points_of_a_sweep_are_listed(plan):
     result = plan(nccl_benchmark_sweep='{"datatypes": ["half", "float"], "repeats": 3}')
     assert len(result["points_table"].splitlines()) == 6

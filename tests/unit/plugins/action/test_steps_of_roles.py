@@ -119,6 +119,12 @@ def test_only_workers_of_the_run_are_asked_for_their_log(step):
     assert step("logs", peers=[{"name": "a"}, {"name": "b"}], look=look)["refusing"] == ["b"]
 
 
+def test_the_logs_of_a_fleet_are_not_read_one_after_the_other(step):
+    names = [f"g{number}" for number in range(20)]
+    look = {"problems": [entry(name, "ssh-auth-refused") for name in names]}
+    assert step("logs", peers=[{"name": name} for name in names], look=look)["refusing"] == names[:8]
+
+
 def test_a_launcher_that_gives_nonsense_names_nobody(step):
     assert step("logs", peers=[{"name": "a"}], look={"problems": 5})["refusing"] == []
 

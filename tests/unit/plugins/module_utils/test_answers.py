@@ -7,7 +7,14 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import NUMBER, PLAIN, Each, check_answer
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import (
+    BOOLEAN,
+    NUMBER,
+    PLAIN,
+    TEXT,
+    Each,
+    check_answer,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_nodes, plan_benchmark
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import adopted_peers
@@ -97,6 +104,21 @@ def test_no_text_comes_as_a_key(key):
     with pytest.raises(NodeError) as error:
         check_answer("w1", "x", {"a": 1, key: 1}, Each(PLAIN, NUMBER))
     check_refusal(error, "w1", "a key of x")
+
+
+@pytest.mark.parametrize(("keys", "field"), [(["ssh-ed25519 AAAA"] * 9, ""), (["ssh-ed25519 " + "A" * 9000], "[0]")])
+def test_a_worker_cannot_fill_the_others_with_keys(keys, field):
+    with pytest.raises(NodeError) as error:
+        named_peers([{**SSHD, "host_public_keys": keys}], ["w1"])
+    check_refusal(error, "w1", f"sshd_instance.host_public_keys{field}")
+
+
+def test_the_name_of_a_key_is_told_like_a_value():
+    with pytest.raises(NodeError) as error:
+        check_answer("w1", "facts", {f"{TEMPLATE}\x1b[2J" * 999: 1}, Each(TEXT, BOOLEAN))
+    message = str(error.value)
+    assert message.startswith("w1 returned facts.{ {") and "{{" not in message
+    assert message.isprintable() and len(message) < 400
 
 
 @pytest.mark.parametrize("value", ["10.0.0.1/33", "10.0.0.1/999", "fd00::1/129", "10.0.0.1/\u0662", "10.0.0.1/"])

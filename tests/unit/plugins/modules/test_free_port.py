@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import resource
+
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._net import free_ports
 from ansible_collections.gpufabric.nccl.plugins.modules import free_port
 
 
@@ -30,3 +34,16 @@ from ansible_collections.gpufabric.nccl.plugins.modules import free_port
 )
 def test_bad_input_is_one_line(refuse, options, message):
     refuse(free_port, options, message)
+
+
+def test_many_ports_are_found_where_a_process_may_have_few_files_open():
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = {"count": 300, "address": "127.0.0.1", "interface": None, "range": None, "exclude": []}
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
+    try:
+        assert len(free_port.find(wanted, False)["ports"]) == 300
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
+        with pytest.raises(NodeError, match="Too many open files"):
+            free_ports("127.0.0.1", 300)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -18,6 +18,18 @@ INTERFACE = "'nosuch7' is not allowed; allowed: an interface of this node: {inte
         ({"control_interface": "nosuch7"}, f"control_interface: {INTERFACE} (variable: gpufabric_control_interface)"),
         ({"data_interface": "nosuch7"}, f"data_interface: {INTERFACE} (variable: gpufabric_data_interface)"),
         ({"data_interface": "lo,nosuch7"}, f"data_interface: {INTERFACE} (variable: gpufabric_data_interface)"),
+        *(
+            (
+                {"data_interface": names},
+                f"data_interface: {bad!r}{INTERFACE[len(repr('nosuch7')) :]} (variable: gpufabric_data_interface)",
+            )
+            for names, bad in ((".", "."), ("lo,", ""), ("lo, lo", " lo"))
+        ),
+        (
+            {"data_interface": "lo", "data_subnet": "127.0.0.0/8"},
+            "data_subnet: '127.0.0.0/8' is not allowed; allowed: to leave it out, since data_interface is set, too"
+            " (variable: gpufabric_data_subnet)",
+        ),
         (
             {"data_subnet": "net1"},
             "data_subnet: 'net1' is not allowed; allowed: a subnet with its prefix length, such as 10.0.0.0/24",

@@ -96,7 +96,17 @@ def nothing_runs(tmp_path):
             {"extra_options": {"Banner": "a\nb"}},
             "extra_options.Banner: 'a\\nb' is not allowed; allowed: one line of printable characters",
         ),
-        ({"timeout": 0}, "timeout: 0 is not allowed; allowed: 1 or more seconds"),
+        (
+            {"environment": {"NCCL_IB_DISABLE": True}},
+            "environment.NCCL_IB_DISABLE: True is not allowed; allowed: a text or a number, such as 1 or 0",
+        ),
+        ({"timeout": 0}, "timeout: 0 is not allowed; allowed: 1 to 3600 seconds"),
+        ({"timeout": 10**400}, f"timeout: {10**400} is not allowed; allowed: 1 to 3600 seconds"),
+        (
+            {"interface": "eth0", "subnet": "10.0.0.0/24"},
+            "subnet: '10.0.0.0/24' is not allowed; allowed: to leave it out, since interface is set, too; of"
+            " gpufabric_control_interface and gpufabric_control_subnet, roles take one",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_changes_nothing(refuse, options, message):

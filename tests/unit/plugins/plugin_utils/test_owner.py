@@ -52,6 +52,12 @@ def test_the_claim_of_a_task_is_that_of_its_play():
     assert json.loads(json.dumps(own)) == own
 
 
+@pytest.mark.parametrize("owner", ["a\nb", "a" * 201])
+def test_an_owner_is_a_short_text(owner):
+    with pytest.raises(OptionError, match="^gpufabric_owner: .* at most 200 characters"):
+        claim_of(owner, False)
+
+
 def test_a_play_that_has_ended_is_not_live(tmp_path):
     program = tmp_path / "ansible-playbook"
     program.write_text("import time; print(flush=True); time.sleep(60)")

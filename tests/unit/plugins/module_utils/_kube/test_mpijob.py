@@ -437,6 +437,7 @@ def test_a_container_of_the_pod_spec_is_in_the_pods_of_its_name():
     ("changes", "named"),
     [
         ({"image": ""}, "mpijob_image"),
+        ({"env": {"NCCL_IB_DISABLE": True}}, "mpijob_env"),
         ({"replicas": 0}, "mpijob_replicas"),
         ({"ssh_port": 70000}, "mpijob_ssh_port"),
         ({"shm_size": "much"}, "mpijob_shm_size"),

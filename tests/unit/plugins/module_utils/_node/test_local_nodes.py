@@ -90,6 +90,8 @@ def test_as_many_nodes_as_a_subnet_holds():
         ("data_subnet", "10.66.0.128/25"),
         ("cap_add", ("--privileged",)),
         ("group", "a-b"),
+        ("group", "all"),
+        ("timeout", float("nan")),
     ],
 )
 def test_values_that_are_not_allowed(option, value):
@@ -415,6 +417,20 @@ def test_the_mark_of_an_earlier_release_is_understood(tmp_path):
     LocalNodes("1", str(tmp_path), CLAIM)._check_owner([])
     (tmp_path / ".gpufabric-nodes").write_text("[" * 100000)
     assert not LocalNodes("1", str(tmp_path))._holds_nodes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has local nodes")
+def test_a_directory_that_cannot_be_made_is_named(tmp_path, monkeypatch):
+    (tmp_path / "nodes").write_text("")
+    with pytest.raises(NodeError, match=f"^cannot make {tmp_path}/nodes/g1: "):
+        LocalNodes("one", str(tmp_path))._make_keys(plan_nodes(SETTINGS))
+    # As a machine may have /sys/fs/cgroup read-only.
+    monkeypatch.setattr(local_nodes, "_CGROUP_ROOT", f"{tmp_path}/nodes")
+    monkeypatch.setattr(local_nodes, "BASE_DIR", str(tmp_path / "base"))
+    monkeypatch.setattr(Cgroups, "record", str(tmp_path / "base" / ".cgroups"))
+    monkeypatch.setattr(local_nodes, "missing_controllers", lambda cgroups, mounts: ["misc"])
+    with pytest.raises(NodeError, match=f"^cannot make {tmp_path}/nodes/misc, "):
+        Cgroups().mount()
 
 
 def test_nobody_who_holds_the_lock_of_all_nodes_holds_a_play_up_for_ever(tmp_path, monkeypatch):

@@ -164,8 +164,14 @@ def test_the_time_is_up_also_while_a_session_prints():
     assert "no answer in" in probe.close()[1]
 
 
+def test_the_program_of_most_is_the_usual_one():
+    one, two = ({"exists": True, "sha256": digest} for digest in "ab")
+    assert sessions.usual_program([one, {"exists": False}, None, two, two]) is two
+    assert sessions.usual_program([one, two]) is one and sessions.usual_program([None]) is None
+
+
 def test_what_is_no_answer_of_a_probe_is_none():
-    said = "\\n".join(f"{probe_script.MARK}{text}" for text in ("[1]", "7", "(", "{}", "None"))
+    said = "\\n".join(f"{probe_script.MARK}{text}" for text in ("[1]", "7", "(", "{[]: 1}", "{}", "None"))
     probe = session(f"printf '{said}\\n'", PARAMETERS)
     assert probe.read(60) == (True, {}) and probe.read(60) == (True, None) and probe.read(60) == (False, None)
     probe.close()

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.gpufabric.nccl.plugins.filter.preflight import ssh_endpoints
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import summary as steps
 
 
@@ -20,6 +23,8 @@ VARIABLES = {
     },
     "b": {"ansible_ssh_common_args": "-o UserKnownHostsFile=/h -o 'StrictHostKeyChecking yes'", "ansible_user": "u"},
     "c": {"ansible_ssh_extra_args": "-o StrictHostKeyChecking=no", "ansible_ssh_user": "v", "ansible_user": "u"},
+    "d": {"ansible_host_key_checking": "false", "ansible_user": "u"},
+    "e": {"ansible_ssh_common_args": "-o StrictHostKeyChecking=No", "ansible_user": "u"},
     "pod": {"ansible_connection": "kubernetes.core.kubectl"},
     "behind": {"ansible_ssh_common_args": "-o ProxyJump=bastion"},
     "jump": {"ansible_ssh_common_args": "-J bastion"},
@@ -31,7 +36,29 @@ def test_endpoints_of_the_inventory():
         {"name": "a", "address": "10.0.0.1", "port": 2222, "user": "u", "key_file": "/k"},
         {"name": "b", "address": "b", "port": 22, "user": "u", "key_file": None, "known_hosts": ["/h"]},
         {"name": "c", "address": "c", "port": 22, "user": "v", "key_file": None, "known_hosts": []},
+        {"name": "d", "address": "d", "port": 22, "user": "u", "key_file": None, "known_hosts": []},
+        {"name": "e", "address": "e", "port": 22, "user": "u", "key_file": None, "known_hosts": []},
     ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        *(
+            ({"ansible_port": port}, f"ansible_port of g1: {port!r} is not allowed; allowed: 1 to 65535")
+            for port in ("ssh", "\u00b2", -1, 65536, [22], 22.5)
+        ),
+        (
+            {"ansible_ssh_common_args": "-o 'User=u"},
+            'ansible_ssh_common_args and ansible_ssh_extra_args of g1: "-o \'User=u " is not allowed; allowed: arguments of'
+            " ssh, with quotes in pairs",
+        ),
+    ],
+)
+def test_odd_values_of_the_inventory_are_told_by_their_variables(variables, message):
+    with pytest.raises(AnsibleFilterError) as error:
+        ssh_endpoints(["g1"], {"g1": variables})
+    assert str(error.value) == f"ssh_endpoints: {message}"
 
 
 def test_hosts_bring_the_python_that_is_known():

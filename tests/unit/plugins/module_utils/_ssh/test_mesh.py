@@ -128,6 +128,7 @@ def test_ssh_config_without_pinned_keys_when_told_so():
         ({"address": "10.0.0.1\nHost *"}, "peers[0].address"),
         ({"port": 0}, "peers[0].port"),
         ({"port": "70000"}, "peers[0].port"),
+        ({"port": "\u00b2"}, "peers[0].port"),
         ({"port": True}, "peers[0].port"),
         ({"user": "-oProxyCommand=x"}, "peers[0].user"),
         ({"user": "root\n"}, "peers[0].user"),
@@ -232,6 +233,21 @@ def test_machines_with_one_home_change_its_configuration(tmp_path, monkeypatch, 
         assert (config.read_text().count("Include ") if config.exists() else 0) == left
         assert not os.path.exists(files.run_dir.ssh)
     assert not config.exists() or config.read_text() == ""
+
+
+def test_what_else_is_in_a_configuration_stays_byte_for_byte(tmp_path):
+    config = tmp_path / "home" / ".ssh" / "config"
+    config.parent.mkdir(parents=True)
+    before = b"# Z\xfcrich\r\nHost a\r\n"
+    config.write_bytes(before)
+    run_dir = RunDir("nightly", str(tmp_path / "run"))
+    files = MeshFiles(run_dir, types.SimpleNamespace(home=str(tmp_path / "home")))
+    changes = files.plan({run_dir.ssh_config: "x"}, user_config=True)
+    assert "Z\ufffdrich" in changes[-1].as_diff()["before"]
+    files.apply(changes)
+    assert config.read_bytes().endswith(before) and b"Include" in config.read_bytes()
+    files.apply(files.plan({}, user_config=False))
+    assert config.read_bytes() == before
 
 
 def test_named_peers_refuses_a_host_without_sshd():

@@ -4,7 +4,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
+import subprocess
+
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
@@ -12,6 +18,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
     Instance,
     SshdSettings,
     causes_in,
+    check_port_is_free,
     complaint,
     config_values,
     describe,
@@ -136,6 +143,31 @@ def test_find_listener_takes_this_runs_and_no_other():
     assert find_listener(processes, path, 0, is_own=lambda pid: pid not in (40, 41)) is None
     processes.pop(40)
     assert find_listener(processes, path, 0, is_own=lambda pid: True) == 41
+
+
+def test_a_program_with_the_title_of_sshd_is_not_taken_for_it(tmp_path):
+    found = {}
+    for mode in (0o755, 0o4755):
+        program = shutil.copy("/bin/sleep", tmp_path / f"{mode:o}")
+        program.chmod(mode)
+        with subprocess.Popen([program, "60"]) as other:
+            process = Process(other.pid, 1, os.geteuid(), ("sshd", "-f", str(tmp_path)))
+            found[mode] = find_listener({other.pid: process}, str(tmp_path), os.geteuid()) == other.pid
+            other.kill()
+    # As anybody may start su, which works as root.
+    assert found == {0o755: True, 0o4755: False}
+
+
+def test_a_port_is_free_though_connections_to_it_have_just_ended():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            with pytest.raises(ProblemError):
+                check_port_is_free(settings(address="127.0.0.1", port=port), RUN_DIR)
+            # The side that ends it first keeps the port for a minute.
+            listener.accept()[0].close()
+            connection.recv(1)
+    check_port_is_free(settings(address="127.0.0.1", port=port), RUN_DIR)
 
 
 def test_config_reads_back():
