@@ -38,7 +38,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 def check_environment(option: str, values: t.Mapping[str, str]) -> None:
     """Raise OptionError unless these are variables for ranks: names, and values of one line."""
     for name, value in values.items():
-        if not _VARIABLE.match(name) or re.search(r"[\x00\n]", value):
+        if not _VARIABLE.match(name) or re.search("[\x00\n\ud800-\udfff]", value):
             raise OptionError(option, {name: Hidden()}, "names of environment variables, and values of one line")
 
 

@@ -92,9 +92,10 @@ def host_finder(hosts: t.Sequence[str], launcher: Launcher) -> t.Callable[[Mark]
     """What says which host of the hostfile a rank is on; None where that cannot be said."""
     own = next((host for host in hosts if launcher.is_host(host)), None)
     names = {_short(host): host for host in reversed(hosts)}
+    known = frozenset(hosts)
 
     def find(mark: Mark) -> str | None:
-        if mark.address in hosts:
+        if mark.address in known:
             return mark.address
         if mark.address is None and mark.host == launcher.name:
             return own
