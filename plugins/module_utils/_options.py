@@ -25,7 +25,8 @@ Spec = t.Mapping[str, t.Any]
 _TRUE = ("true", "yes", "on", "y", "t", "1")
 #: No seconds, ranks or ports are so many.
 _LIMIT = 1 << 63
-_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
+#: What no file, program or argument can have, and JSON can write.
+NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 _FALSE = ("false", "no", "off", "n", "f", "0")
 
 
@@ -55,8 +56,7 @@ def _text(name: str, _spec: Spec, value: t.Any) -> str:
     if not isinstance(value, (str, int, float)):
         raise OptionError(name, value, "a text")
     text = str(value)
-    # No file, program or argument can have these, which JSON can write.
-    if _NO_TEXT.search(text):
+    if NO_TEXT.search(text):
         raise OptionError(name, shown(name, value), "a text without NUL and halves of characters")
     return text
 

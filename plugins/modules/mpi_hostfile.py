@@ -289,7 +289,7 @@ def run(params: dict, check_mode: bool) -> dict:
     run_dir = RunDir(params["run_id"], params["run_dir"])
     path = params["dest"] or run_dir.hostfile
     for option in ("timeout", "interval", "part"):
-        if params[option] is not None and params[option] < 0:
+        if params[option] is not None and not params[option] >= 0:
             raise OptionError(option, params[option], "0 or more seconds")
     if params["src"] is None:
         hosts = parse_hosts(params["hosts"])

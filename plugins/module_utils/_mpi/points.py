@@ -24,7 +24,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import without_marks
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
-from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import NO_TEXT, environment_texts
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import POINT_VARIABLE, RUN_ID_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, listing
 
@@ -94,9 +94,10 @@ class Limits:
 
     def __post_init__(self) -> None:
         for option, value in (("startup", self.startup), ("silence", self.silence), ("orphan", self.orphan)):
-            if value < 0:
+            # Not a number is neither.
+            if not value >= 0:
                 raise OptionError(f"{option}_timeout", value, "0 or more seconds")
-        if self.total is not None and self.total <= 0:
+        if self.total is not None and not self.total > 0:
             raise OptionError("time_limit", self.total, "more than 0 seconds")
 
 
@@ -183,7 +184,7 @@ def parse_points(
     """Points from the option of the module. Raises OptionError."""
     if not values:
         raise OptionError("points", list(values), "at least one point")
-    if default_timeout <= 0:
+    if not default_timeout > 0:
         raise OptionError("timeout", default_timeout, "more than 0 seconds")
     if default_ranks_per_node is not None and default_ranks_per_node < 1:
         raise OptionError("ranks_per_node", default_ranks_per_node, "1 or more")
@@ -195,8 +196,10 @@ def parse_points(
         option = f"points[{index}]"
         if not value["argv"]:
             raise OptionError(f"{option}.argv", value["argv"], "a program and its arguments")
+        if any(map(NO_TEXT.search, value["argv"])):
+            raise OptionError(f"{option}.argv", value["argv"], "texts without NUL and halves of characters")
         timeout = default_timeout if value.get("timeout") is None else value["timeout"]
-        if timeout <= 0:
+        if not timeout > 0:
             raise OptionError(f"{option}.timeout", timeout, "more than 0 seconds")
         ranks = default_ranks_per_node if value.get("ranks_per_node") is None else value["ranks_per_node"]
         if ranks is not None and ranks < 1:

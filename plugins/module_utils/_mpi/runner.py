@@ -90,6 +90,8 @@ _MOST_USAGE = 1 << 20
 _LONGEST_LINE = 1 << 16
 #: The limits that a point which hangs passes.
 _HANGS = ("startup", "silence", "point")
+#: Seconds that mpirun has to be gone when it was killed.
+_LAST_WAIT = 5.0
 #: Seconds without any output after which a point that takes too long counts as one that hangs.
 _QUIET = 30.0
 #: The address of a GPU on the PCI bus; that of a processor is zeros.
@@ -317,9 +319,11 @@ class _Runner:
         seen = self._look_at_hang(number) if overdue in _HANGS else None
         if overdue or process.returncode != 0 or watch.lost_daemon or is_written:
             reaped = run.end_here(process.pid if overdue else None)
-            process.wait()
+            # One that is held in the kernel does not end: that is among what was reaped.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_LAST_WAIT)
             reaped += reap(run.run_dir.run_id, self._plan.reach, os.environ)
-            self._reaped += [found for found in reaped if found not in self._reaped]
+            self._reaped = list(dict.fromkeys([*self._reaped, *reaped]))
         passed = not overdue and process.returncode == 0 and not watch.lost_daemon
         logged = self._logged(job)
         for line in logged.complaints if logged else ():

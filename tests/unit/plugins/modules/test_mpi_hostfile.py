@@ -41,6 +41,7 @@ DEST = "is not allowed; allowed: a path in a directory that exists and can be wr
         ({"hosts": None, "src": "/etc"}, f"src: '/etc' {READABLE} (Is a directory)"),
         ({"dest": "/dev/null"}, f"dest: '/dev/null' {DEST}"),
         ({"timeout": -1}, "timeout: -1.0 is not allowed; allowed: 0 or more seconds"),
+        ({"timeout": "nan"}, "timeout: nan is not allowed; allowed: 0 or more seconds"),
         ({"interval": -1}, "interval: -1.0 is not allowed; allowed: 0 or more seconds"),
         (
             {"interface": "nosuch7"},

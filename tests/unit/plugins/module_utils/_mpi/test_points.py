@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import pathlib
 
 import pytest
@@ -33,6 +34,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import 
         ([], 10, None, "points"),
         ([{"argv": []}], 10, None, r"points\[0\].argv"),
         ([{"argv": ["x"], "timeout": 0}], 10, None, r"points\[0\].timeout"),
+        ([{"argv": ["x"], "timeout": math.nan}], 10, None, r"points\[0\].timeout"),
+        ([{"argv": ["x", "a\0"]}], 10, None, r"points\[0\].argv"),
+        ([{"argv": ["\ud800"]}], 10, None, r"points\[0\].argv"),
+        ([{"argv": ["x"], "env": {"A": "\ud800"}}], 10, None, r"points\[0\].env"),
+        ([{"argv": ["x"]}], math.nan, None, "timeout"),
         ([{"argv": ["x"], "env": {"A B": 1}}], 10, None, r"points\[0\].env"),
         ([{"argv": ["x"], "env": {"A": "1\n2"}}], 10, None, r"points\[0\].env"),
         ([{"argv": ["x"], "env": {"A B": None}}], 10, None, r"points\[0\].env"),
@@ -65,6 +71,8 @@ def test_parse_points_fills_in():
         ({"silence": -1}, "silence_timeout"),
         ({"orphan": -1}, "orphan_timeout"),
         ({"total": 0}, "time_limit"),
+        ({"silence": math.nan}, "silence_timeout"),
+        ({"total": math.nan}, "time_limit"),
     ],
 )
 def test_limits_refuse(values, option):

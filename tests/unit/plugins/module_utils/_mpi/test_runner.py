@@ -23,7 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.hostfile impor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import Job, Limits, Plan, parse_points
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Journal, look_command, parse_look
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.rank_lines import started
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach, Reaped
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.runner import (
     go_through,
@@ -577,6 +577,17 @@ def test_a_child_that_was_seen_to_go_on_printing_is_ended(run, monkeypatch):
     result = finish(run, program)
     assert points_of(run) == set()
     assert result["points"][0]["status"] == "finished", result
+
+
+def test_an_mpirun_that_cannot_be_ended_does_not_hold_the_run_up(run, monkeypatch):
+    """One that is held in the kernel stays after KILL."""
+    monkeypatch.setattr(runner, "_LAST_WAIT", 0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "end_here", lambda *_pid: [Reaped("h", error="processes that do not end: 7")])
+        begin(run, plan(run, SLEEP, timeout=0.1))
+        Follower(run).until_over()
+        (point,) = run.result()["points"]
+    assert [found["id"] for found in point["problems"]][-1] == "processes-left", point
 
 
 def test_a_runner_that_fails_leaves_its_reason(run):
