@@ -12,7 +12,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep im
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import RESULT_SCHEMA
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import (
-    is_slower,
     sweep_markdown,
     sweep_results,
     sweep_table,
