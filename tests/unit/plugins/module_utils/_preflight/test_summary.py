@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufabric.nccl.plugins.filter.preflight import ssh_endpoints
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import summary as steps
 
 
@@ -56,9 +55,9 @@ def test_endpoints_of_the_inventory():
     ],
 )
 def test_odd_values_of_the_inventory_are_told_by_their_variables(variables, message):
-    with pytest.raises(AnsibleFilterError) as error:
-        ssh_endpoints(["g1"], {"g1": variables})
-    assert str(error.value) == f"ssh_endpoints: {message}"
+    with pytest.raises(OptionError) as error:
+        steps.ssh_endpoints(["g1"], {"g1": variables})
+    assert str(error.value) == message
 
 
 def test_hosts_bring_the_python_that_is_known():
