@@ -250,9 +250,8 @@ def check_limit(limit: str, group: str, hosts: t.Collection[str]) -> None:
 
 
 def check_environment(name: str, value: t.Any) -> None:
-    """Raise OptionError if Ansible would ignore a value of the keyword ``environment``: it takes dictionaries, and lists of them."""
-    items = value if isinstance(value, (list, tuple)) else [value]
-    if value is not None and value != "" and not all(isinstance(item, t.Mapping) for item in items):
+    """Raise OptionError if Ansible would ignore a value of the keyword ``environment``, which a template gives: it takes a dictionary."""
+    if value is not None and value != "" and not isinstance(value, t.Mapping):
         allowed = f"a dictionary; on the command line in JSON: -e '{json.dumps({name: {'NAME': 'VALUE'}})}'"
         raise OptionError(name, shown(name, value), allowed)
 

@@ -64,18 +64,21 @@ class ActionModule(ClusterAction):
                 break
             time.sleep(arguments["interval"])
         launcher = last_launcher(pods)
+        log, why = self._log(launcher)
         observed: dict[str, t.Any] = {
             "changed": False,
             "job": job,
             "pods": pods,
             "events": self._events(),
             "logs": self.crash_logs(pod for pod in pods if pod is not launcher),
-            "launcher_log": self._log(launcher),
+            "launcher_log": log,
             "given_up": given_up,
             "waited": round(waited, 3),
         }
         plan = arguments["plan"]
-        return observed if plan is None else {**observed, "results": job_results(plan, observed)}
+        # Why there is no log stands in its place, for people: the problem run-missing sends there.
+        told = {**observed, "launcher_log": log or why}
+        return told if plan is None else {**told, "results": job_results(plan, observed)}
 
     def _look(self, name: str, uid: str | None) -> tuple[t.Mapping[str, t.Any] | None, list[t.Mapping[str, t.Any]]]:
         jobs = self.ask("MPIJob", api_version=API_VERSION, name=name)
@@ -92,9 +95,9 @@ class ActionModule(ClusterAction):
             # Pods tell most of it themselves.
             return []
 
-    def _log(self, launcher: t.Mapping[str, t.Any] | None) -> str:
+    def _log(self, launcher: t.Mapping[str, t.Any] | None) -> tuple[str, str]:
+        """The launcher's log, and why it could not be read."""
         if launcher is None:
-            return ""
+            return "", ""
         answer = self.execute("kubernetes.core.k8s_log", name=launcher["metadata"]["name"], container="launcher")
-        # Why there is none stands in its place: the problem run-missing sends there.
-        return own_log(answer.get("log") or str(answer.get("msg") or ""))
+        return own_log(answer.get("log") or ""), str(answer.get("msg") or "")

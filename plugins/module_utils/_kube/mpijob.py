@@ -248,7 +248,7 @@ def _check(settings: Object) -> None:
         raise OptionError("mpijob_ssh_port", settings["ssh_port"], "1 to 65535")
     if not settings["ssh_auth_mount_path"].startswith("/"):
         raise OptionError("mpijob_ssh_auth_mount_path", settings["ssh_auth_mount_path"], "an absolute path")
-    if not is_cluster_domain(settings["cluster_domain"]):
+    if settings["cluster_domain"] and not is_cluster_domain(settings["cluster_domain"]):
         raise OptionError("mpijob_cluster_domain", settings["cluster_domain"], "a domain name, such as cluster.local")
     check_environment_names("nccl_benchmark_forward_env", settings["benchmark"]["forward_env"])
 

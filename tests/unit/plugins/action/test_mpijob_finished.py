@@ -11,13 +11,13 @@ from ansible_collections.gpufabric.nccl.plugins.action.mpijob_finished import Ac
 
 
 @pytest.mark.parametrize(
-    ("answer", "log"),
+    ("answer", "found"),
     [
-        ({"log": "gpufabric-mpijob: stage keys"}, "gpufabric-mpijob: stage keys"),
-        ({"log": ""}, ""),
-        ({"failed": True, "msg": "pods/log is forbidden"}, "pods/log is forbidden"),
+        ({"log": "gpufabric-mpijob: stage keys"}, ("gpufabric-mpijob: stage keys", "")),
+        ({"log": ""}, ("", "")),
+        ({"failed": True, "msg": "pods/log is forbidden"}, ("", "pods/log is forbidden")),
     ],
 )
-def test_a_log_that_cannot_be_read_says_why(answer, log):
+def test_a_log_that_cannot_be_read_says_why(answer, found):
     action = types.SimpleNamespace(execute=lambda *_module, **_arguments: answer)
-    assert ActionModule._log(action, {"metadata": {"name": "launcher"}}) == log
+    assert ActionModule._log(action, {"metadata": {"name": "launcher"}}) == found
