@@ -130,16 +130,18 @@ def _dict(name: str, _spec: Spec, value: t.Any) -> dict[str, t.Any]:
     return {str(key): item for key, item in value.items()}
 
 
-def environment_texts(option: str, values: t.Mapping[str, t.Any]) -> dict[str, str | None]:
+def environment_texts(option: str, values: t.Mapping[str, t.Any], variable: str = "") -> dict[str, str | None]:
     """Environment variables as texts; None is one that is not to be set. Raises OptionError.
 
+    ``variable``: of the roles, where the option has another name.
     NCCL reads numbers: the text True, of what YAML takes for a truth value, would be 0 to it.
     """
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, (str, int, float, type(None))):
             is_switch = isinstance(value, bool)
             allowed = "a text or a number, such as 1 or 0" if is_switch else "a text or a number"
-            raise OptionError(f"{option}.{name}", value if is_switch else Hidden(), allowed)
+            named = f"{allowed} (variable: {variable})" if variable else allowed
+            raise OptionError(f"{option}.{name}", value if is_switch else Hidden(), named)
     return {str(name): None if value is None else str(value) for name, value in values.items()}
 
 

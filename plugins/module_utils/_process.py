@@ -353,7 +353,7 @@ def run(
     """Run a short program to its end, output as text.
 
     ``text``: what it reads, of less than 64 KiB; ``data``: the same in bytes, of any length. ``most``: how many bytes it may print.
-    ``own_session``: it gets one; if it is ended, so is what it has started there.
+    ``own_session``: it gets one; if it is ended before it ends itself, so is what it has started there.
     Raises NodeError where it hangs, prints more or cannot be started.
     """
     try:

@@ -244,7 +244,7 @@ def settings_of(params: dict, account: Account) -> SshdSettings:
     """The settings that the options name, on this node. Raises GpufabricError."""
     if not 1 <= params["timeout"] <= 3600:
         raise OptionError("timeout", params["timeout"], "1 to 3600 seconds")
-    environment = environment_texts("environment", params["environment"])
+    environment = environment_texts("environment", params["environment"], "gpufabric_node_env")
     return SshdSettings(
         address=own_address(params["address"], params["interface"], params["subnet"]),
         user=account.name,

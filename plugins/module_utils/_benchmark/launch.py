@@ -144,7 +144,7 @@ def plan_launch(params: dict[str, t.Any], run_dir: RunDir) -> Launch:
         vendor=mpi["vendor"],
         node_env={
             name: value
-            for name, value in environment_texts("node_env", params["node_env"]).items()
+            for name, value in environment_texts("node_env", params["node_env"], "gpufabric_node_env").items()
             if value is not None
         },
         files=read_parameter_files(mpi, os.environ.get("HOME", "/")),

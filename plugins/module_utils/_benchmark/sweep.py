@@ -57,7 +57,7 @@ _DEFAULTS: dict[str, t.Any] = {
     "only": [],
 }
 #: Options of a program that each point has, as the beginnings by which a program knows them.
-_OF_POINTS = re.compile(r"(?P<sizes>[bef]|mi\w*|ma\w*|stepf\w*)|(?P<datatypes>d\w*)|(?P<operations>o|op\w*)")
+_OF_POINTS = re.compile(r"(?P<sizes>[bef]|mi\w*|ma\w*|stepf\w*)|(?P<datatypes>d|da\w*)|(?P<operations>o|op\w*)")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 
 Point = t.Mapping[str, t.Any]

@@ -376,7 +376,7 @@ def _speed_of(path: str) -> int | None:
 def find_benchmarks(directory: str | None) -> Benchmarks | None:
     """The programs of nccl-tests in a directory, else in the first of the usual places that has some. Raises OptionError."""
     if directory is not None and not os.path.isdir(directory):
-        raise OptionError("benchmark_dir", directory, "a directory of this node")
+        raise OptionError("benchmark_dir", directory, "a directory of this node (variable: nccl_benchmark_dir)")
     on_path = find_program("all_reduce_perf_mpi") or find_program("all_reduce_perf")
     places = (directory,) if directory else (*([os.path.dirname(on_path)] if on_path else []), *BENCHMARK_DIRECTORIES)
     for place in places:

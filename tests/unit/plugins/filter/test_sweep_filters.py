@@ -169,8 +169,9 @@ def test_errors_of_a_sweep_are_told_by_the_plan_before_anything_is_changed(sweep
 
 
 def test_a_sweep_takes_further_arguments_that_no_point_has():
-    plan = plan_of({"repeats": 1}, extra_args=["-z 1", "-c 0"])
-    assert plan["points"][0]["argv"][-4:] == ["-z", "1", "-c", "0"]
+    given = ["-z", "1", "-c", "0", "--device_implementation", "1"]
+    plan = plan_of({"repeats": 1}, extra_args=[" ".join(given)])
+    assert plan["points"][0]["argv"][-6:] == given
 
 
 def test_ranks_that_a_host_has_no_room_for():

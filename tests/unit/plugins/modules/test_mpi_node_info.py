@@ -38,7 +38,10 @@ INTERFACE = "'nosuch7' is not allowed; allowed: an interface of this node: {inte
             {"mpi_prefix": "/nosuch"},
             "mpi_prefix: '/nosuch' is not allowed; allowed: a directory with bin/mpirun in it",
         ),
-        ({"benchmark_dir": "/nosuch"}, "benchmark_dir: '/nosuch' is not allowed; allowed: a directory of this node"),
+        (
+            {"benchmark_dir": "/nosuch"},
+            "benchmark_dir: '/nosuch' is not allowed; allowed: a directory of this node (variable: nccl_benchmark_dir)",
+        ),
     ],
 )
 def test_bad_input_is_one_line(refuse, options, message):

@@ -105,6 +105,9 @@ def test_a_file_that_is_no_baseline_is_left_alone(run, tmp_path):
     # One that was cut gives way to a new one.
     path.write_text('{"schema": "gpufabric.nccl/baseline/v1", "runs": [')
     assert run(results=[DOCUMENT], path=str(path), add=False)["changed"]
+    # So does one that another program has sorted.
+    path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
+    assert run(results=[DOCUMENT], path=str(path), add=False)["changed"]
 
 
 def test_a_file_without_an_end_is_not_read(run, tmp_path, monkeypatch):

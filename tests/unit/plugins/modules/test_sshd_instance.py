@@ -98,7 +98,7 @@ def nothing_runs(tmp_path):
         ),
         (
             {"environment": {"NCCL_IB_DISABLE": True}},
-            "environment.NCCL_IB_DISABLE: True is not allowed; allowed: a text or a number, such as 1 or 0",
+            "environment.NCCL_IB_DISABLE: True is not allowed; allowed: a text or a number, such as 1 or 0 (variable: gpufabric_node_env)",
         ),
         ({"timeout": 0}, "timeout: 0 is not allowed; allowed: 1 to 3600 seconds"),
         ({"timeout": 10**400}, f"timeout: {10**400} is not allowed; allowed: 1 to 3600 seconds"),
