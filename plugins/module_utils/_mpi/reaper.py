@@ -57,6 +57,8 @@ found() {{
         pid=${{pid%/environ}}
         # Not those of containers, which may have a run of the same name.
         [ "$pid" != "$$" ] && [ -O "/proc/$pid" ] && [ "/proc/$pid/ns/pid" -ef /proc/self/ns/pid ] || continue
+        # Nor programs that anybody may start as this user, such as su: their environment is that of whoever did.
+        grep -q "^Uid:[[:space:]]*$(id -u)[[:space:]]" "/proc/$pid/status" || continue
         # Containers may share the machine's PIDs.
         [ "/proc/$pid/root" -ef / ] || continue
         # Another run of the name may have another directory. An sshd that is not the run's own names none.

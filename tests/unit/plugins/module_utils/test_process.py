@@ -113,13 +113,15 @@ def test_stamped_passes_over_processes_of_containers(mark):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_stamped_passes_over_what_others_start_as_this_user(mark):
-    """As su and sudo are, while they wait for a password: their environment is that of whoever has started them."""
+    """As su and sudo are, while they wait for a password: their environment is that of whoever has started them, and so is their memory."""
     program = "import os, time; os.setresuid(65534, 0, 0); print(flush=True); time.sleep(60)"
     environment = {**os.environ, "GPUFABRIC_TEST": mark}
     with subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE) as process:
         try:
             process.stdout.readline()
-            assert stamped(read_processes(), marked(mark)) == set()
+            processes = read_processes()
+            assert stamped(processes, marked(mark)) == set()
+            assert processes[process.pid].command == ("",) != processes[os.getpid()].command
         finally:
             process.kill()
 

@@ -77,6 +77,18 @@ def test_all_of_the_run_is_ended_and_nothing_else(agent):
             process.wait()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_others_start_as_this_user_stays(agent):
+    run_id = f"unit.{os.getpid()}"
+    process = begin(f"import os; os.setresuid(65534, 0, 0); {TIRED}", GPUFABRIC_POINT=f"{run_id}/1")
+    try:
+        assert reap(run_id, Reach(("here",), (agent,), {}), os.environ) == []
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.parametrize(
     ("session", "ended"),
     [({"GPUFABRIC_RUN_DIR": "/var/tmp/x"}, ["/var/tmp/x"]), ({}, [None])],
