@@ -258,7 +258,11 @@ def test_keys_that_cannot_be_used(tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(agent)
         listener.listen()
-        threading.Thread(target=lambda: listener.accept()[0].close(), daemon=True).start()
+
+        def hang_up():
+            listener.accept()[0].close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
         monkeypatch.setenv("SSH_AUTH_SOCK", agent)
         monkeypatch.setenv("HOME", str(tmp_path))
         assert _default_keys() == []
