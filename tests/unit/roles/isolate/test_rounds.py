@@ -28,12 +28,12 @@ ROUND = """
 """
 
 
-@pytest.mark.parametrize("rounds", [2, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [1, 10])
 def test_a_search_has_as_many_rounds_as_it_needs(tmp_path, rounds):
     shutil.copy(ROUNDS, tmp_path)
     (tmp_path / "round.yml").write_text(ROUND)
     (tmp_path / "play.yml").write_text(PLAY)
-    argv = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "-c", "local", "play.yml"]
+    argv = [sys.executable, "-m", "ansible.cli.playbook", "-i", "localhost,", "-c", "local", "play.yml"]
     done = subprocess.run(
         [*argv, "-e", f'{{"rounds": {rounds}}}'], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
