@@ -104,12 +104,12 @@ def choose_address(
     """
     given = {"address": address, "interface": interface, "subnet": subnet}
     first, *others = [name for name, value in given.items() if value is not None] or [""]
-    for name in others:
+    if others:
         allowed = (
             f"to leave it out, since {first} is set, too; of gpufabric_control_interface and gpufabric_control_subnet, roles take"
             " one"
         )
-        raise OptionError(name, given[name], allowed)
+        raise OptionError(others[0], given[others[0]], allowed)
     if address is not None:
         wanted = parse_address("address", address)
         if wanted not in {item.address for item in addresses}:

@@ -136,13 +136,20 @@ def environment_texts(option: str, values: t.Mapping[str, t.Any], variable: str 
     ``variable``: of the roles, where the option has another name.
     NCCL reads numbers: the text True, of what YAML takes for a truth value, would be 0 to it.
     """
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (str, int, float, type(None))):
-            is_switch = isinstance(value, bool)
-            allowed = "a text or a number, such as 1 or 0" if is_switch else "a text or a number"
-            named = f"{allowed} (variable: {variable})" if variable else allowed
-            raise OptionError(f"{option}.{name}", value if is_switch else Hidden(), named)
-    return {str(name): None if value is None else str(value) for name, value in values.items()}
+    return {
+        str(name): None if value is None else program_text(f"{option}.{name}", value, variable)
+        for name, value in values.items()
+    }
+
+
+def program_text(option: str, value: t.Any, variable: str = "") -> str:
+    """A value as the text that a program gets. Raises OptionError for one that would be in the words of Python."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        is_switch = isinstance(value, bool)
+        allowed = "a text or a number, such as 1 or 0" if is_switch else "a text or a number"
+        named = f"{allowed} (variable: {variable})" if variable else allowed
+        raise OptionError(option, value if is_switch or value is None else Hidden(), named)
+    return str(value)
 
 
 def shown(name: str, value: t.Any) -> t.Any:

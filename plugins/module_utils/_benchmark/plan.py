@@ -44,7 +44,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
     ProblemError,
     entries_from,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidden, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
     check_environment,
     check_mca,
@@ -61,7 +61,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity import shared_names
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import NodeInfo
-from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts, program_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size, size_word
 
@@ -182,8 +182,9 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
     env = environment_texts("nccl_benchmark_env", settings.get("env") or {})
     check_environment("nccl_benchmark_env", {name: value or "" for name, value in env.items()})
     mca = settings.get("mca") or {}
-    _check_values("nccl_benchmark_mca", mca)
-    check_mca("nccl_benchmark_mca", {name: str(value) for name, value in mca.items()})
+    check_mca(
+        "nccl_benchmark_mca", {name: program_text(f"nccl_benchmark_mca.{name}", value) for name, value in mca.items()}
+    )
     check_limits(settings)
     words = further_arguments(settings)
     for word in words:
@@ -198,14 +199,6 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
         if endless and _ZERO.match(value):
             allowed = f"1 or more for --{endless.lastgroup}, since with 0 the program never ends"
             raise OptionError("nccl_benchmark_extra_args", value, allowed)
-
-
-def _check_values(option: str, values: t.Mapping[str, t.Any]) -> None:
-    """Raise OptionError for a value that would reach a program in the words of Python, such as True."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            shown = value if value is None or isinstance(value, bool) else Hidden()
-            raise OptionError(f"{option}.{name}", shown, "a text or a number, such as 1, or 'true' in quotes")
 
 
 def _check_collectives(settings: t.Mapping[str, t.Any]) -> None:

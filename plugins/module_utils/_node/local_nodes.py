@@ -198,7 +198,7 @@ def plan_nodes(settings: Settings) -> list[Node]:
         raise OptionError(
             "group",
             settings.group,
-            "letters, digits and underscores, not beginning with a digit, but all and ungrouped",
+            "letters, digits and underscores, not beginning with a digit; not all and not ungrouped",
         )
     if not 0 < settings.timeout <= 3600:
         raise OptionError("timeout", settings.timeout, "more than 0 and at most 3600 seconds")

@@ -188,8 +188,7 @@ def prefer(kinds: t.Iterable[str], available: t.Sequence[str]) -> tuple[str, ...
 def _known_hosts(paths: tuple[str, ...]) -> KnownHosts:
     texts = []
     for path in paths:
-        # ValueError: a path with a NUL.
-        with contextlib.suppress(OSError, ValueError), open_file(os.path.expanduser(path)) as file:
+        with contextlib.suppress(OSError), open_file(os.path.expanduser(path)) as file:
             texts.append(file.read().decode("utf-8", errors="replace"))
     return KnownHosts("\n".join(texts))
 

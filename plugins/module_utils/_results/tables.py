@@ -147,7 +147,10 @@ def _with_clean_texts(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def _checked(document: dict[str, t.Any]) -> t.Any:
     """With what not all releases wrote. Raises GpufabricError."""
-    names = document.get("host_names")
+    if "host_names" in document:
+        names = document["host_names"]
+        names = {str(key): str(value) for key, value in names.items()} if isinstance(names, dict) else {}
+        document = {**document, "host_names": names}
     return {
         **document,
         "transport": checked_transport(document.get("transport")),
@@ -156,11 +159,6 @@ def _checked(document: dict[str, t.Any]) -> t.Any:
         "soak": checked_soak(document.get("soak")),
         "stragglers": checked_stragglers(document.get("stragglers")),
         "problems": entries_from(document["problems"]),
-        **(
-            {"host_names": {str(key): str(value) for key, value in names.items()} if isinstance(names, dict) else {}}
-            if "host_names" in document
-            else {}
-        ),
     }
 
 

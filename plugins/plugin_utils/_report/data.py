@@ -578,13 +578,7 @@ def _baseline_entries(baseline: t.Mapping[str, t.Any], tests: t.Sequence[Test]) 
     for entry in baseline.get("measurements") or []:
         try:
             statistic = entry.get("busbw")
-            # One that lacks a key is of any such.
-            whole = all(name in entry for name in _OPERATION)
-            if statistic is None or not (
-                tuple(entry[name] for name in _OPERATION) in measured
-                if whole
-                else any(_is_of(entry, values) for values in measured)
-            ):
+            if statistic is None or not _is_measured(entry, measured):
                 continue
             numbers = statistic if isinstance(statistic, t.Mapping) else {"median": statistic}
             median = float(numbers["median"])
@@ -604,5 +598,8 @@ def _baseline_entries(baseline: t.Mapping[str, t.Any], tests: t.Sequence[Test]) 
 _OPERATION = ("tool", "collective", "type", "redop", "ranks", "hosts", "setting")
 
 
-def _is_of(entry: t.Mapping[str, t.Any], values: tuple[t.Any, ...]) -> bool:
-    return all(entry.get(name, value) == value for name, value in zip(_OPERATION, values))
+def _is_measured(entry: t.Mapping[str, t.Any], measured: t.Collection[tuple[t.Any, ...]]) -> bool:
+    """Whether a measurement of a baseline is of an operation that was measured. One that lacks a key is of any such."""
+    if all(name in entry for name in _OPERATION):
+        return tuple(entry[name] for name in _OPERATION) in measured
+    return any(all(entry.get(name, value) == value for name, value in zip(_OPERATION, values)) for values in measured)
