@@ -163,12 +163,14 @@ def test_end_started_leaves_a_process_that_takes_a_pid_meanwhile(sleeper, mark, 
 
 def test_little_is_kept_of_a_long_command():
     """Of thousands of processes that another user has forked, which cost him little."""
-    with subprocess.Popen([sys.executable, "-c", "input()", *["ab"] * 40000], stdin=subprocess.PIPE) as process:
+    program, pipe = "print(flush=True); input()", subprocess.PIPE
+    argv = [sys.executable, "-c", program, *["ab"] * 40000]
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe) as process:
+        # While it begins, the kernel may not show its command yet.
+        process.stdout.readline()
         command = read_processes()[process.pid].command
         process.communicate(b"\n")
-    assert (
-        command[1:4] == ("-c", "input()", "ab") and sys.getsizeof(command) + sum(map(sys.getsizeof, command)) < 1 << 15
-    )
+    assert command[1:4] == ("-c", program, "ab") and sys.getsizeof(command) + sum(map(sys.getsizeof, command)) < 1 << 15
 
 
 def test_a_process_that_has_ended_is_none(sleeper):
