@@ -223,20 +223,21 @@ def raw(command):
     return "ansible.builtin.raw", command
 
 
-def test_run_sshd_is_made_and_given_back(breakable):
+def test_run_sshd_is_made_and_stays_while_the_nodes_own_sshd_needs_it(breakable):
     try:
-        _gone, started, made, _absent, given_back = breakable.modules(
+        _gone, started, made, absent, kept = breakable.modules(
             [
                 raw("rm -r /run/sshd"),
                 sshd("made"),
                 raw("stat -c '%a %U' /run/sshd"),
-                sshd("made", state="absent"),
-                raw("test ! -e /run/sshd"),
+                ("run_cleanup", {"run_id": "made"}),
+                raw("ssh-keyscan -t ed25519 $(hostname)"),
             ]
         )
     finally:
         breakable.shell("g1", "mkdir -p /run/sshd")
-    assert started["changed"] and made["stdout"].split() == ["755", "root"] and not given_back["failed"]
+    assert started["changed"] and made["stdout"].split() == ["755", "root"]
+    assert absent["removed"] == ["/run/gpufabric/made"] and " ssh-ed25519 " in kept["stdout"]
 
 
 def test_run_sshd_that_cannot_be_made_is_named(breakable):

@@ -43,6 +43,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import free_po
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Process,
     Selector,
+    descendants,
     end,
     end_started,
     identities,
@@ -508,7 +509,10 @@ class Sshd:
         write_text(self._marker_path, path)
 
     def made_directory(self) -> tuple[str | None, str | None]:
-        """The directory that was made for sshd, and where another run that needs it still keeps its own note of it."""
+        """The directory that was made for sshd, and where another run that needs it still keeps its own note of it.
+
+        None if an sshd runs here that is not of a run: it may need the directory by now, and would let nobody in without it.
+        """
         directory = read_text(self._marker_path) if self.run_dir.holds_run() else None
         if directory is None:
             return None, None
@@ -518,7 +522,17 @@ class Sshd:
             is_run = os.path.exists(os.path.join(path, os.path.basename(self.run_dir.mark)))
             if is_run and os.path.exists(os.path.join(other, "sshd_config")):
                 return directory, os.path.join(other, os.path.basename(self._marker_path))
-        return directory, None
+        return (None if self._has_others() else directory), None
+
+    def _has_others(self) -> bool:
+        """Whether an sshd of root's runs on this node that is neither the run's nor of a connection to that."""
+        processes = read_processes()
+        listener = self.listener(processes)
+        own = stamped(processes, self._is_session()) | (descendants(processes, listener) if listener else set())
+        return any(
+            process.uid == 0 and pid not in own and "sshd" in process.command[0] and is_own_program(pid)
+            for pid, process in processes.items()
+        )
 
     def give_back_directory(self) -> None:
         """Remove the directory that was made for sshd, or leave that to another run that needs it still."""

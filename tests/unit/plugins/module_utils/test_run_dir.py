@@ -22,7 +22,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup, remove_replaced
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, _is_private_group, default_run_dir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh import sshd as _sshd
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import MeshFiles
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import Sshd, SshdSettings
@@ -163,7 +165,38 @@ def test_what_lies_beside_a_run_and_may_not_be_looked_at_is_none(tmp_path, monke
     assert run_dir.siblings() == []
 
 
-def test_sshds_directory_is_left_to_no_run_of_another(tmp_path):
+def test_sshds_directory_is_left_to_another_sshd_of_the_node(tmp_path, monkeypatch):
+    run_dir = RunDir("one", str(tmp_path / "one"))
+    run_dir.create(run_dir.sshd)
+    sshd = Sshd(run_dir, Account(run_dir))
+    made = tmp_path / "made"
+    made.mkdir()
+    (tmp_path / "one" / "sshd" / "made_directory").write_text(str(made))
+    path = tmp_path / "one" / "sshd" / "sshd_config"
+    path.write_text("")
+    commands = {
+        # There are none of these.
+        400000000: (os.geteuid(), 1, f"sshd: /usr/sbin/sshd -D -f {path} [listener] 0 of 32-32 startups"),
+        400000001: (0, 400000000, "sshd: root [priv]"),
+        400000002: (1000, 1, "sshd: alice@notty"),
+        400000003: (0, 1, "/usr/sbin/nscd"),
+    }
+    processes = {pid: Process(pid, parent, uid, (word,)) for pid, (uid, parent, word) in commands.items()}
+    monkeypatch.setattr(_sshd, "read_processes", lambda: processes)
+    monkeypatch.setattr(_sshd, "stamped", lambda _processes, _is_meant: set())
+    assert sshd.made_directory() == (str(made), None)
+    # One that the machine has started meanwhile finds the directory there, and lets nobody in without it.
+    processes[400000004] = Process(400000004, 1, 0, ("sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups",))
+    assert sshd.made_directory() == (None, None)
+    sshd.give_back_directory()
+    assert made.is_dir()
+    del processes[400000004]
+    sshd.give_back_directory()
+    assert not made.exists()
+
+
+def test_sshds_directory_is_left_to_no_run_of_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(_sshd, "read_processes", dict)
     run_dir = RunDir("one", str(tmp_path / "one"))
     run_dir.create(run_dir.sshd)
     sshd = Sshd(run_dir, Account(run_dir))
