@@ -15,6 +15,7 @@ import os
 import pwd
 import re
 import shutil
+import socket
 import stat
 import typing as t
 
@@ -146,7 +147,7 @@ class RunDir:
         return lambda environ: has_variable(environ, name, *values) and self._is_named_by(environ)
 
     def read_mark(self) -> dict[str, t.Any]:
-        """What the mark says: ``run_id``, and ``owner``, ``controller``, ``play`` and ``started`` if they are known.
+        """What the mark says: ``run_id``, ``node``, and ``owner``, ``controller``, ``play`` and ``started`` if they are known.
 
         Raises NodeError if the directory is not safely this user's own: another user may have written the mark.
         """
@@ -159,8 +160,8 @@ class RunDir:
         return {}
 
     def write_mark(self, values: t.Mapping[str, t.Any]) -> None:
-        """Write the mark of the run, with these values beside its name. Raises NodeError."""
-        write_text(self.mark, json.dumps({"run_id": self.run_id, **values}) + "\n")
+        """Write the mark of the run, with these values beside its name and this node's. Raises NodeError."""
+        write_text(self.mark, json.dumps({"run_id": self.run_id, "node": socket.gethostname(), **values}) + "\n")
 
     def holds_run(self) -> bool:
         """Whether what is in the directory's places is the run's: no other makes anything in the default one.
@@ -242,9 +243,19 @@ class RunDir:
         return path == self.path or os.path.realpath(os.path.expanduser(path)) == os.path.realpath(self.path)
 
     def _check_places(self) -> None:
-        if self.is_default or self.holds_run():
+        if self.is_default:
             return
-        other = self.read_mark().get("run_id")
+        mark = self.read_mark()
+        node, other = mark.get("node"), mark.get("run_id")
+        if isinstance(node, str) and node != socket.gethostname():
+            # They would have the same keys, and write into each other's files.
+            raise NodeError(
+                f"run_dir: {self.path} is the run directory of {node}, too: set run_dir (in playbooks gpufabric_run_dir) to a path that"
+                " each machine has for itself, on no shared file system. If no machine is called so any more, remove the directory",
+                has_cure=True,
+            )
+        if other == self.run_id:
+            return
         there = [os.path.basename(path) for path in self.places if os.path.lexists(path)]
         if other or there:
             what = f"belongs to the run {other}" if other else f"has {', '.join(there)} already, which no run made"

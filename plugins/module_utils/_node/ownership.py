@@ -178,6 +178,8 @@ class Ownership:
         # Against two plays that start at once.
         with locked(self._run_dir.path):
             self.check()
+            # Nor of another machine that has the directory, too.
+            self._run_dir.check()
             self._run_dir.write_mark(owner_mark(self._claim, self._run_dir.read_mark()))
 
     def _use(self) -> Use:

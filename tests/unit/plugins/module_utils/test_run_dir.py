@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import types
@@ -210,6 +211,24 @@ def test_sshds_directory_is_left_to_no_run_of_another(tmp_path, monkeypatch):
     assert sshd.made_directory() == ("/run/sshd", str(other / "made_directory"))
     other.parent.chmod(0o777)
     assert sshd.made_directory() == ("/run/sshd", None)
+
+
+def test_two_machines_do_not_share_a_directory(tmp_path, monkeypatch):
+    first = RunDir("one", str(tmp_path / "home" / "runs"))
+    first.create(first.sshd)
+    first.create()
+    name = socket.gethostname()
+    monkeypatch.setattr(socket, "gethostname", lambda: "g2")
+    second = RunDir("one", first.path)
+    claim = {"owner": "alice@here", "controller": "c", "play": "p", "live": ["p"]}
+    for way in (second.check, second.create, Ownership(second, claim).take):
+        with pytest.raises(NodeError, match=f"run_dir: {first.path} is the run directory of {name}, too: set run_dir "):
+            way()
+    assert sorted(os.listdir(second.path)) == [".gpufabric", "sshd"]
+    # The end of the run is the end of it on either.
+    second.remove()
+    Ownership(second, claim).take()
+    assert second.read_mark()["node"] == "g2"
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
