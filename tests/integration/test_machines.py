@@ -89,7 +89,8 @@ def test_a_machine_with_gpus_and_no_driver(machines, faults, tmp_path):
 def test_machines_with_one_host_name(machines, faults, tmp_path):
     one, two = list(machines.names)[:2]
     names = {node: machines.shell(node, "hostname").stdout.strip() for node in (one, two)}
-    clone = {two: f"hostname {names[one]}"}
+    # nccl-tests prints it without the domain.
+    clone = {two: f"hostname {names[one]}.example.com"}
     with changed(machines, clone, {two: f"hostname {names[two]}"}):
         played = machines.benchmark(tmp_path)
         assert played.returncode == 2

@@ -46,8 +46,8 @@ ENTRIES = (
     entry(
         "host-name-shared",
         "Several hosts have the host name[ {name}].",
-        "Give each of them a host name of its own, for instance with hostnamectl set-hostname: Open MPI and NCCL"
-        " tell hosts apart by their names.",
+        "Give each of them a host name of its own, for instance with hostnamectl set-hostname: Open MPI, NCCL and nccl-tests"
+        " tell hosts apart by their names. A domain does not count, nor do capitals.",
         found_by=f"{_FOUND_BY}, mpi_preflight",
     ),
     entry(

@@ -281,6 +281,18 @@ def test_all_that_the_cpu_program_lacks_is_named_at_once(backend, more):
     assert [problem.id for problem in error.value.problems] == ["mpi-unusable", *more]
 
 
+def test_hosts_whose_names_differ_in_the_domain_alone_are_named_before_a_launch():
+    """nccl-tests prints names without it: the run would end with fewer hosts than took part."""
+    found = nodes()
+    found["g1"]["hostname"], found["g3"]["hostname"] = "gpu.rack1", "GPU.rack2.example.com"
+    with pytest.raises(ProblemError, match="have the host name gpu") as error:
+        check_nodes(found, SETTINGS)
+    assert [(item.id, item.host, item.evidence) for item in error.value.problems] == [
+        ("host-name-shared", "g1", "gpu.rack1, of which only gpu counts"),
+        ("host-name-shared", "g3", "GPU.rack2.example.com, of which only gpu counts"),
+    ]
+
+
 def test_hosts_that_open_mpi_takes_for_one_are_named_before_a_launch():
     found = nodes()
     found["g3"]["hostname"] = found["g1"]["hostname"]
