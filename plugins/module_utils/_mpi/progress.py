@@ -25,7 +25,7 @@ _ANSWER = "gpufabric.nccl"
 #: How much of the events one poll brings.
 _MOST_EVENTS = 1 << 18
 #: Characters of an event that are waited for. One with the results of 4096 ranks has a few million.
-_LONGEST_EVENT = 1 << 26
+LONGEST_EVENT = 1 << 26
 #: How much of the output one call brings, in blocks of 64 KiB.
 _MOST_BLOCKS = 48
 _BLOCK = 1 << 16
@@ -130,7 +130,7 @@ class Journal:
         self.offset += len(text)
         *lines, part = (self._part + text).split("\n")
         # What follows of a longer one is no event either.
-        self._part = part if len(part) <= _LONGEST_EVENT else ""
+        self._part = part if len(part) <= LONGEST_EVENT else ""
         return parse_events(lines)
 
 

@@ -34,7 +34,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import 
     telling_lines,
     unfinished_problem,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Event, is_alive, parse_events
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import (
+    LONGEST_EVENT,
+    Event,
+    is_alive,
+    parse_events,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.reaper import Reach, Reaped, reap
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Selector,
@@ -45,6 +50,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     stamped,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import POINT_VARIABLE, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 #: What goes through the points of a plan: it gets the run, the plan, what came of points that are kept, and a function to call
 #: as soon as it has begun.
@@ -228,6 +234,12 @@ class Run:
         It goes to the controller with the output: values of variables, which may be secret, stay here.
         """
         told = {name: entry[name] for name in _TOLD}
+        size = len(json.dumps({**told, **outcome}))
+        if size > LONGEST_EVENT:
+            # The controller would not even learn that the point has ended.
+            words = f"its results are {format_size(size)} of JSON, more than the {format_size(LONGEST_EVENT)} that reach the controller"
+            advice = "let it run fewer cycles or sizes, or have nccl_result read its output"
+            outcome = {**outcome, "results": [], "unread": f"{words}; {advice}"}
         os.makedirs(self._directory(number), mode=0o700, exist_ok=True)
         # One that is written in part is none, and to wait for the disk would make the next point wait.
         with open(os.path.join(self._directory(number), "exit.json"), "w", encoding="ascii") as file:

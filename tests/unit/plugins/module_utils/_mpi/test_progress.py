@@ -97,7 +97,7 @@ def test_a_look_brings_what_is_new_and_leaves_a_note(tmp_path):
 
 
 def test_an_event_that_does_not_end_is_given_up(monkeypatch):
-    monkeypatch.setattr(progress, "_LONGEST_EVENT", 100)
+    monkeypatch.setattr(progress, "LONGEST_EVENT", 100)
     journal = Journal()
     assert journal.feed('{"a": 1}\n{"b": "' + "x" * 90) == [{"a": 1}]
     assert journal.feed("x" * 20) == [] and journal.offset == 9 + 7 + 90 + 20

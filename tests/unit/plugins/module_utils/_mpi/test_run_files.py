@@ -8,7 +8,9 @@ import json
 import tarfile
 
 import pytest
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi import progress, run_files
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Journal
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run, outcome_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 
 TOKEN = "s3cret-t0ken"
@@ -50,3 +52,21 @@ def test_what_is_fetched_of_a_run_that_was_cut_off_has_no_values_of_variables(cu
     assert texts["points/1/stdout"] == "# nccl-tests\n"
     assert json.loads(texts["points/1/exit.json"])["command"] == ["mpirun", "all_reduce_perf"]
     assert TOKEN not in "".join(texts.values())
+
+
+def test_results_that_are_too_long_for_the_controller_leave_the_reason(cut_off, tmp_path, monkeypatch):
+    """Those of a soak of hours: without it, the controller took the run for one that somebody has stopped."""
+    for module in (progress, run_files):
+        monkeypatch.setattr(module, "LONGEST_EVENT", 4096)
+    entry = {"id": "a", "name": "all_reduce", "command": ["mpirun"], "fingerprint": "f"}
+    outcome = outcome_of("finished", cut_off.output(1), [], exit_status=0, results=[{"rows": [{"size": 8}] * 200}])
+    cut_off.end_point(1, entry, outcome)
+    assert Journal().feed((tmp_path / "run" / "mpi" / "events.jsonl").read_text())[0]["outcome"] == outcome
+    outcome["results"][0]["rows"] *= 2
+    (tmp_path / "run" / "mpi" / "events.jsonl").unlink()
+    cut_off.end_point(1, entry, outcome)
+    (told,) = Journal().feed((tmp_path / "run" / "mpi" / "events.jsonl").read_text())
+    assert told["outcome"]["status"] == "finished" and told["outcome"]["results"] == []
+    assert "more than the 4 KiB that reach the controller; let it run fewer cycles" in told["outcome"]["unread"]
+    kept = json.loads((tmp_path / "run" / "mpi" / "points" / "1" / "exit.json").read_text())
+    assert kept["unread"] == told["outcome"]["unread"]
