@@ -30,6 +30,9 @@ LONGEST_ENVIRONMENT, _LONGEST_COMMAND = 6 << 20, 1 << 13
 #: Words of a command that are told apart; each takes more memory than its text.
 _MOST_WORDS = 100
 
+#: Seconds that a program has to be gone when it was killed.
+_LAST_WAIT = 1.0
+
 #: The pid of a process and its start, which name it; a pid alone may be another's by now.
 Identity = t.Tuple[int, int]
 
@@ -372,7 +375,10 @@ def run(
         )
     except OSError as error:
         raise NodeError(f"cannot run {argv[0]}: {error.strerror}") from error
-    with process:
+    with contextlib.ExitStack() as pipes:
+        for pipe in (process.stdout, process.stderr, process.stdin):
+            if pipe:
+                pipes.callback(pipe.close)
         try:
             if process.stdin and data:
                 # It may print before it has read everything.
@@ -381,18 +387,22 @@ def run(
                 with contextlib.suppress(BrokenPipeError), process.stdin:
                     process.stdin.write(text.encode())
             deadline = time.monotonic() + timeout
-            pipes = [pipe.fileno() for pipe in (process.stdout, process.stderr) if pipe]
-            output = _read_all(pipes, deadline, most)
+            outputs = [pipe.fileno() for pipe in (process.stdout, process.stderr) if pipe]
+            output = _read_all(outputs, deadline, most)
             process.wait(max(deadline - time.monotonic(), 0))
         except (TimeoutError, subprocess.TimeoutExpired):
             raise DidNotEnd(f"{argv[0]} did not end within {timeout:g} s") from None
         except OverflowError:
             raise NodeError(f"{argv[0]} was ended because it printed more than {most >> 20} MiB") from None
         finally:
-            if process.poll() is None and own_session:
-                os.killpg(process.pid, signal.SIGKILL)
-            elif process.poll() is None:
-                process.kill()
+            if process.poll() is None:
+                if own_session:
+                    os.killpg(process.pid, signal.SIGKILL)
+                else:
+                    process.kill()
+                # One that is held in the kernel does not end, such as nvidia-smi if a GPU is gone.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_LAST_WAIT)
     stdout, stderr = (data.decode("utf-8", errors="replace") for data in output)
     return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)
 

@@ -201,6 +201,21 @@ def test_run_ends_what_prints_without_end(stream):
         run([sys.executable, "-c", f"import sys\nwhile True: sys.{stream}.write('y' * 9999)"], timeout=60, most=1 << 20)
 
 
+@pytest.mark.parametrize("own_session", [False, True])
+def test_run_leaves_what_no_signal_ends(monkeypatch, own_session):
+    """As nvidia-smi, if the kernel waits for a GPU that is gone."""
+    with monkeypatch.context() as change:
+        held = []
+        change.setattr(subprocess.Popen, "kill", lambda process: held.append(process.pid))
+        change.setattr(os, "killpg", lambda pid, _number: held.append(pid))
+        with pytest.raises(DidNotEnd, match="sleep did not end within 0.1 s"):
+            run(["sleep", "30"], timeout=0.1, own_session=own_session)
+    (pid,) = held
+    assert os.waitpid(pid, os.WNOHANG) == (0, 0)
+    os.kill(pid, signal.SIGKILL)
+    assert os.waitpid(pid, 0)[0] == pid
+
+
 def test_run_ends_what_the_program_has_started(tmp_path):
     script = f"sleep 600 & echo $! >{tmp_path}/pid; wait"
     with pytest.raises(DidNotEnd):
