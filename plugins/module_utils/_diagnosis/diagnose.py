@@ -121,8 +121,8 @@ def combine_with_checks(
 
 
 def _may_have_host(item: Problem) -> bool:
-    """Whether a problem that names no host may turn out to be the problem of one."""
-    return item.host is None and not _entry(item).shared
+    """Whether an error that names no host may turn out to be that of one."""
+    return item.severity == "error" and item.host is None and not _entry(item).shared
 
 
 def _place_missing_interfaces(

@@ -483,7 +483,8 @@ class _Runner:
                 [*hung, *causes] if hung else [*causes, dataclasses.replace(own, severity="warning") if known else own]
             )
         if returncode or watch.lost_daemon:
-            return self._diagnosed(returncode or None, watch, output, watch.taken())
+            # Whatever mpirun ends with, the run has failed, also if nothing tells why.
+            return self._diagnosed(returncode or 1, watch, output, watch.taken())
         problems = started_placement_problems(marks, self._hosts, job.ranks, self._launcher)
         for document in results:
             problems += [] if problems else listed_placement_problems(document, len(self._hosts), job.ranks)
