@@ -57,6 +57,8 @@ diagnose = CATALOGUE.diagnose
 
 #: Causes with which a program may end with 0: nccl-tests does so after the usage that it prints for an option that it does not know.
 ENDS_WELL = ("test-argument",)
+#: What mpirun of Open MPI 5.0.11 says of a daemon that it has lost. It ends with 0 then.
+LOST_DAEMON = "lost communication with a remote daemon"
 #: Causes that only a check of the host can name, and what mpirun, or a look at a run that hangs, reports instead of each.
 _CHECK_EXPLAINS = {
     "address-space-low": "host-memory",
