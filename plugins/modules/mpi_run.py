@@ -208,7 +208,9 @@ options:
     description:
       - Whether to keep the finished points of an earlier run of the same O(run_id), and not run them again, if
         that run was stopped, ended itself, reached O(time_limit), or lost its process on the launcher.
-      - A point is kept if its command line, the environment that its ranks get, its ranks, O(files) and the hosts are the same.
+      - A point is kept if its command line, the environment that its ranks get from here, its ranks, O(files) and the hosts are the same. Of
+        what other hosts set themselves, the module knows nothing. The role P(gpufabric.nccl.nccl_benchmark#role) gives it as a digest
+        in O(files).
       - If the earlier run has come to its end, all points run again.
     type: bool
     default: true

@@ -185,3 +185,18 @@ def test_a_sweep_stops_in_good_order_when_its_time_is_over(nodes, run, tmp_path)
     assert sorted(item["rank_count"] for item in written["results"]) == [2, 2, 4, 4]
     assert [item["rows"] for item in written["results"][:ran]] == [item["rows"] for item in documents]
     assert {entry["ranks_per_node"] for entry in written["sweep"]["bands"]} == {1, 2}
+
+
+@pytest.mark.slow
+def test_points_that_a_worker_ran_with_other_variables_of_its_own_are_not_kept(run, tmp_path):
+    limited = {
+        "nccl_benchmark_sweep": {"collectives": ["all_reduce", "broadcast", "all_gather"], "repeats": 2},
+        "nccl_benchmark_backend": "cpu",
+        "nccl_benchmark_time_limit": 1,
+    }
+    run(tmp_path, **limited)
+    # The launcher, g1, has nothing of it.
+    limited["gpufabric_node_env"] = "{{ {'NCCL_TEST': '1'} if inventory_hostname == 'g2' else {} }}"
+    for kept in (False, True):
+        points = run(tmp_path, **limited).result("g1", "gpufabric.nccl.mpi_run")["points"]
+        assert points[0]["status"] == "finished" and points[0]["resumed"] == kept

@@ -659,10 +659,11 @@ def complete_results(
         ]
         if outcome["status"] != "finished":
             problems = combine_with_checks(problems, list(map(Problem.from_dict, entries_from(found))), interfaces)
-        # Processes that are left are no cause.
-        explained = any(problem.id != "processes-left" for problem in problems) or any(
-            entry["severity"] == "error" for entry in document["problems"]
-        )
+        # Processes that are left are no cause, and warnings are none of a point that ran: with them alone it would pass.
+        explained = any(
+            item.id != "processes-left" and (item.severity == "error" or outcome["status"] == "not_run")
+            for item in problems
+        ) or any(entry["severity"] == "error" for entry in document["problems"])
         if outcome["status"] != "finished" and not explained:
             problems.insert(0, _launch_problem(outcome, run.get("msg", "")))
         elif printed and len(printed) > 1 and not explained:

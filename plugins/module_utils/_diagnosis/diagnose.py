@@ -57,6 +57,8 @@ diagnose = CATALOGUE.diagnose
 
 #: Causes with which a program may end with 0: nccl-tests does so after the usage that it prints for an option that it does not know.
 ENDS_WELL = ("test-argument",)
+#: What mpirun of Open MPI 5.0.11 says of a daemon that it has lost. It ends with 0 then.
+LOST_DAEMON = "lost communication with a remote daemon"
 #: Causes that only a check of the host can name, and what mpirun, or a look at a run that hangs, reports instead of each.
 _CHECK_EXPLAINS = {
     "address-space-low": "host-memory",
@@ -121,8 +123,8 @@ def combine_with_checks(
 
 
 def _may_have_host(item: Problem) -> bool:
-    """Whether a problem that names no host may turn out to be the problem of one."""
-    return item.host is None and not _entry(item).shared
+    """Whether an error that names no host may turn out to be that of one."""
+    return item.severity == "error" and item.host is None and not _entry(item).shared
 
 
 def _place_missing_interfaces(

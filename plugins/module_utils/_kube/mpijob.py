@@ -33,7 +33,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     program_arguments,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sizes import LARGEST, SMALLEST
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import ENDS_WELL, diagnose, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import (
+    ENDS_WELL,
+    LOST_DAEMON,
+    diagnose,
+    problem,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
@@ -568,12 +573,13 @@ def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -
             problems.append(problem("run-missing", path=LOG_NAME))
     else:
         exit_status, seconds = point["exit_status"], point["seconds"]
+        passed = exit_status == 0 and not any(LOST_DAEMON in line for line in point["lines"])
         try:
             # Names of workers are those of their hosts.
-            results = parse_results(point["lines"], Facts() if exit_status == 0 else None)
+            results = parse_results(point["lines"], Facts() if passed else None)
         except GpufabricError as error:
             unread = str(error)
-        if exit_status == 0:
+        if passed:
             status = "finished"
             problems = [
                 found
@@ -604,8 +610,9 @@ def _run_problems(plan: Object, point: Object) -> list[Problem]:
         return [problem("output-too-long", evidence=said, limit=plan["output_limit"])]
     if point["exit_status"] in _TIMED_OUT:
         return [problem("run-timeout", evidence=said, seconds=f"{point['seconds']:.0f}")]
-    status = {} if point["exit_status"] is None else {"status": point["exit_status"]}
-    found = _diagnosed(plan, point["lines"], {}, point["exit_status"])
+    # One of 0, after a daemon was lost, is that of no run that passed.
+    status = {"status": point["exit_status"]} if point["exit_status"] else {}
+    found = _diagnosed(plan, point["lines"], {}, point["exit_status"] or None)
     if any(item.severity == "error" for item in found):
         return found
     return [problem("run-failed", evidence=said, path=LOG_NAME, **status), *found]

@@ -23,7 +23,12 @@ import time
 import traceback
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import ENDS_WELL, diagnose, problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import (
+    ENDS_WELL,
+    LOST_DAEMON,
+    diagnose,
+    problem,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Facts, Source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
@@ -78,7 +83,7 @@ _TICK = 0.2
 _BLOCK = 1 << 18
 #: How much of an output is read at one look, so that a flood of it does not keep time-outs waiting.
 _MOST_BLOCKS = 128
-_LOST_DAEMON = b"lost communication with a remote daemon"
+_LOST_DAEMON = LOST_DAEMON.encode()
 #: Outputs that are longer are compressed when their point is over.
 _LONG = 1 << 20
 #: What must stay free of the file system that a point prints to: so many bytes, or this part of a small one.
@@ -483,7 +488,8 @@ class _Runner:
                 [*hung, *causes] if hung else [*causes, dataclasses.replace(own, severity="warning") if known else own]
             )
         if returncode or watch.lost_daemon:
-            return self._diagnosed(returncode or None, watch, output, watch.taken())
+            # Whatever mpirun ends with, the run has failed, also if nothing tells why.
+            return self._diagnosed(returncode or 1, watch, output, watch.taken())
         problems = started_placement_problems(marks, self._hosts, job.ranks, self._launcher)
         for document in results:
             problems += [] if problems else listed_placement_problems(document, len(self._hosts), job.ranks)
@@ -569,7 +575,6 @@ class _Watch:
         self._out = _Growing(self._path, self._take)
         #: Seconds since it has printed anything, when a limit was passed.
         self.quiet = 0.0
-        #: mpirun of Open MPI 5.0.11 ends with 0 then.
         self.lost_daemon = False
         self._err = _Growing(output["stderr_path"], self._take_error)
 

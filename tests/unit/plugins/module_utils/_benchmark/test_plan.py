@@ -620,6 +620,18 @@ def test_complete_results_believes_a_look_at_the_hosts_more_than_mpirun():
     assert [one["host"] for one in failed["problems"]] == ["g3", None, "g4"]
 
 
+@pytest.mark.parametrize("found", [(), ("ssh-closed",)])
+@pytest.mark.parametrize("host", [None, "g1"])
+def test_a_point_that_failed_never_passes_with_a_whole_table_and_warnings_alone(host, found):
+    said = [problem("numa-balancing", host, "x", "warning").as_dict(), problem("lost-connection", "g2", "x").as_dict()]
+    said = said if found else said[:1]
+    run = {"points": [outcome(status="failed", results=[DOCUMENT], problems=said)]}
+    (document,) = complete_results({"points": [POINT]}, run, [problem(each, "g2").as_dict() for each in found])
+    errors = [entry["id"] for entry in document["problems"] if entry["severity"] == "error"]
+    assert (document["verdict"], errors) == ("fail", [*found] or ["run-failed"])
+    assert ("numa-balancing", host) in [(entry["id"], entry["host"]) for entry in document["problems"]]
+
+
 NO_INTERFACE = (
     "stderr:5: An invalid value was given for btl_tcp_if_include\nstderr:8: Local host: g1\nstderr:9: Value:      {}"
 )

@@ -56,6 +56,15 @@ TABLE = """\
 # Avg bus bandwidth    : 0
 """
 MARK = "gpufabric-mpijob: "
+#: Of Open MPI 5.0.11.
+LOST = [
+    "PRTE has lost communication with a remote daemon.",
+    "",
+    "  HNP daemon   : [prterun-gpufabric-n-launcher-1@0,0] on node gpufabric-n-launcher",
+    "  Remote daemon: [prterun-gpufabric-n-launcher-1@0,2] on node gpufabric-n-worker-1",
+    "",
+    "This is usually due to either a failure of the TCP network",
+]
 
 
 def settings(benchmark=None, **changes):
@@ -755,6 +764,24 @@ def test_what_nccl_complained_of_is_a_warning_of_a_job_that_did_it():
     (document,) = results(failed_log(done.replace("end all_reduce 0", "end all_reduce 3")))
     told = [(entry["id"], entry["severity"]) for entry in document["problems"]]
     assert told == [("run-failed", "error"), ("numa-balancing", "warning")]
+
+
+@pytest.mark.parametrize(
+    ("printed", "lost", "identity", "host"),
+    [
+        (TABLE, LOST, "lost-connection", "gpufabric-n-worker-1"),
+        (TABLE.partition("# Out")[0], LOST, "lost-connection", "gpufabric-n-worker-1"),
+        ("# nccl-tests", LOST, "lost-connection", "gpufabric-n-worker-1"),
+        # The lines that say more are lost in what others print.
+        (TABLE, LOST[0], "run-failed", None),
+    ],
+)
+def test_a_job_that_lost_a_worker_has_failed_though_mpirun_of_open_mpi_5_ends_with_0(printed, lost, identity, host):
+    lost = lost if isinstance(lost, list) else [lost]
+    text = log(f"{MARK}begin all_reduce", printed, *lost, f"{MARK}end all_reduce 0 4")
+    (document,) = results(observed("Succeeded", pods=WORKERS, launcher_log=text))
+    told = [(entry["id"], entry["host"]) for entry in document["problems"] if entry["severity"] == "error"]
+    assert (document["verdict"], told) == ("fail", [(identity, host)])
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,8 @@ print({end!r}); print({average!r})
         (f"print({SEPARATE!r})", {}, "failed", "mpi-missing"),
         (f"print({ELSEWHERE!r})", {}, "failed", "ranks-differ"),
         (f"import sys; sys.stderr.write({LOST!r})", {}, "failed", "lost-connection"),
+        # Its table is whole, and the lines that say more are lost in what others print.
+        (f"import sys; print({TABLE!r}); sys.stderr.write({LOST[:50]!r})", {}, "failed", "unknown"),
         (f"print({USAGE!r})", {}, "failed", "test-argument"),
         ("import sys; sys.exit('root@10.0.0.2: Permission denied (publickey).')", {}, "failed", "ssh-auth-refused"),
         ("raise SystemExit(7)", {}, "failed", "unknown"),
