@@ -17,7 +17,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry im
 )
 
 _PEER = r"(?P<address>[^\s<]+)<(?P<port>\d+)>"
-_CONNECT = rf"[Cc]onnect to {_PEER} (?:failed ?: ?|failed with error |returned (?:\d+\()?)"
+#: NCCL 2.24 to 2.26 do not say to whom.
+_CONNECT = (
+    rf"[Cc]onnect (?:to {_PEER} (?:failed ?: ?|failed with error |returned (?:\d+\()?)"
+    r"|returned (?=[\w ]+, exceeded error retry count))"
+)
 _COMPLETION = r"Got completion from peer (?P<address>[^\s<]+)(?:<\d+>)? with (?:status=|error )(?:\w+\()?"
 _SLOW = "Run the hosts in pairs and compare them, to find the slow host or link; check the NCCL_* variables."
 _PARSER = "the parser of nccl-tests' output"
@@ -51,8 +55,8 @@ ENTRIES = (
         " shows which nodes do not.",
         signature("Connection timed out", _CONNECT + r"Connection timed out"),
         signature("timed out", rf"[Cc]onnect to {_PEER} timed out"),
-        # NCCL 2.21, which does not say to whom.
-        signature("Connect: exceeded", r"Connect: exceeded (?:retries|timeouts) \("),
+        # NCCL before 2.24 does not say to whom.
+        signature("Connect: exceeded timeouts", r"Connect: exceeded timeouts \("),
         source="NCCL, src/misc/socket.cc",
     ),
     entry(
@@ -60,6 +64,8 @@ ENTRIES = (
         "[{address}|Another rank] refuses NCCL's connection: the rank there has ended, or never listened.",
         "Read what that rank printed before.",
         signature("Connection refused", _CONNECT + r"Connection refused"),
+        # NCCL before 2.24, which counts those that are refused.
+        signature("Connect: exceeded retries", r"Connect: exceeded retries \("),
         precedence=ECHO,
         source="NCCL, src/misc/socket.cc",
     ),
@@ -469,8 +475,8 @@ ENTRIES = (
         "Read what the ranks of this host printed before.",
         signature("Accept failed", r"NCCL WARN .*Accept failed:? (?P<reason>(?!Too many open files).+)"),
         signature(
-            "exceeded error retry count after",
-            r"TryAccept: exceeded error retry count after \d+ attempts, (?P<reason>.+)",
+            "exceeded error retry count",
+            r"TryAccept: exceeded error retry count (?:after \d+ attempts|\(\d+\)), (?P<reason>(?!Too many open files).+)",
         ),
         precedence=ECHO + 10,
         source="NCCL, src/proxy.cc and src/misc/socket.cc",
