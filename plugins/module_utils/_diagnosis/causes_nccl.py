@@ -22,6 +22,8 @@ _CONNECT = (
     rf"[Cc]onnect (?:to {_PEER} (?:failed ?: ?|failed with error |returned (?:\d+\()?)"
     r"|returned (?=[\w ]+, exceeded error retry count))"
 )
+#: What the driver reports at any time. NCCL before 2.20 does not say of which port.
+_EVENT = r"NET/IB ?: (?:(?P<port>[^\s:]+:\d+) )?Got (?:non-fatal )?async (?:error )?event ?: "
 _COMPLETION = r"Got completion from peer (?P<address>[^\s<]+)(?:<\d+>)? with (?:status=|error )(?:\w+\()?"
 _SLOW = "Run the hosts in pairs and compare them, to find the slow host or link; check the NCCL_* variables."
 _PARSER = "the parser of nccl-tests' output"
@@ -314,7 +316,7 @@ ENTRIES = (
         "rdma-port-down",
         "The RDMA port[ {port}] is not active[: its state is {state}].",
         "Check its cable, transceiver and switch port. Exclude it with NCCL_IB_HCA=^DEVICE until it is repaired.",
-        signature("port error", r"NET/IB ?: (?P<port>[^\s:]+:\d+) Got (?:non-fatal )?async event ?: port error"),
+        signature("port error", _EVENT + "port error"),
         precedence=CAUSE + 20,
         found_by="mpi_preflight",
         source="NCCL, src/transport/net_ib, and libibverbs, ibv_event_type_str",
@@ -325,10 +327,7 @@ ENTRIES = (
         "The RDMA port[ {port}] went down and came back, or got other addresses, while the program ran.",
         "Read the kernel's log (dmesg, \"Link down\") and the port's counter of lost links on the host and on the switch, and replace the"
         " cable or transceiver. On RoCE, check that nothing (NetworkManager, DHCP, a CNI) configures the interface during a run.",
-        signature(
-            "async event",
-            r"NET/IB ?: (?P<port>[^\s:]+:\d+) Got (?:non-fatal )?async event ?: (?:port active|GID table change)",
-        ),
+        signature("async", _EVENT + "(?:port active|GID table change)"),
         signature(
             "GID table changed",
             r"NET/IB ?: (?:(?P<port>[^\s:]+:\d+) GID table changed|\w+: GID table changed on (?P<same_port>[^\s:]+:\d+))",
@@ -340,10 +339,7 @@ ENTRIES = (
         "ib-subnet-changed",
         "The subnet manager changed the InfiniBand network[ at port {port}] while the program ran[: {event}].",
         "Read the log of the subnet manager (opensm, UFM) at that time: it was restarted, or a link came or went.",
-        signature(
-            "async event",
-            r"NET/IB ?: (?P<port>[^\s:]+:\d+) Got (?:non-fatal )?async event ?: (?P<event>LID change|P_Key change|SM change|client rereg\w+)",
-        ),
+        signature("async", _EVENT + r"(?P<event>LID change|P_Key change|SM change|client rereg\w+)"),
         precedence=EFFECT,
         source="NCCL, src/transport/net_ib, and libibverbs, ibv_event_type_str",
     ),
