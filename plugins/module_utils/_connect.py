@@ -124,11 +124,12 @@ def read_line(connection: socket.socket, limit: int = 512, deadline: float | Non
 
 
 def read_banner(connection: socket.socket) -> tuple[str, str]:
-    """What answers on a port, and its words: ``ssh``, ``other``, ``crowded``, ``closed`` or ``silent``.
+    """What answers on a port, and its words: ``ssh``, ``other``, ``crowded``, ``refused``, ``closed`` or ``silent``.
 
     All lines together may take as long as the time limit of the connection says. A server may send other lines before its version
     (RFC 4253, 4.2). Crowded is an sshd with as many connections that have
-    not logged in as it takes (MaxStartups), which says so since 9.2.
+    not logged in as it takes (MaxStartups), which says so from 9.2 to 9.7. From 9.8 on it refuses these and addresses that it
+    penalises in the same words.
     """
     seen: list[str] = []
     seconds = connection.gettimeout()
@@ -140,6 +141,8 @@ def read_banner(connection: socket.socket) -> tuple[str, str]:
                 return "ssh", line
             if line.startswith("Exceeded MaxStartups"):
                 return "crowded", line
+            if line.startswith("Not allowed at this time"):
+                return "refused", line
             if not line:
                 break
             seen.append(line)

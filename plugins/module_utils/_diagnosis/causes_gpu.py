@@ -79,6 +79,8 @@ ENTRIES = (
         signature("Driver/library version mismatch"),
         signature("system has unsupported display driver"),
         signature("unsupported display driver / cuda driver combination"),
+        # The image's libcuda (cuda-compat) on a GPU, or a driver, that it does not support.
+        signature("forward compatibility was attempted on non supported HW"),
         source="the CUDA Runtime API's documentation, cudaError, and NVML (nvmlErrorString)",
     ),
     entry(

@@ -142,8 +142,8 @@ ENTRIES = (
         "host-not-allocated",
         "The command names a host that is neither in the hostfile nor in the batch system's allocation[: {name}].",
         "Write the host as the hostfile names it. For mpirun, a name and its address are two hosts.",
-        signature("the requested hosts are not included in the current allocation"),
-        source="Open MPI 4.1, help-orte-rmaps-base.txt",
+        signature("not included in the current", r"requested hosts (?:are|is) not included in the current"),
+        source="Open MPI 4.1, help-orte-rmaps-base.txt, and PRRTE 3.0, help-hostfile.txt and help-dash-host.txt",
     ),
     entry(
         "daemon-missing",
@@ -392,7 +392,8 @@ ENTRIES = (
         "The host does not have [{program}|the program], or the user may not execute it.",
         "Copy the program to the host, or set its mode (chmod +x); correct nccl_benchmark_dir.",
         signature(
-            "launch the specified application as it could not",
+            # From 5.0.0 to 5.0.9 it "lacked permissions to execute", also one that does not exist.
+            "launch the specified application as it",
             r"executable: +Executable: +(?P<program>\S+) +Node: +(?P<host>\S+)",
             lines=8,
         ),
@@ -431,7 +432,7 @@ ENTRIES = (
         "The host does not have the working directory[ {path}].",
         "Create it on the host, or set another one (--wdir).",
         signature(
-            "change to the specified working directory",
+            "the specified working directory",
             r"Working directory: +(?P<path>\S+) +Node: +(?P<host>\S+)",
             lines=6,
         ),

@@ -17,7 +17,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry im
 )
 
 _PEER = r"(?P<address>[^\s<]+)<(?P<port>\d+)>"
-_CONNECT = rf"[Cc]onnect to {_PEER} (?:failed ?: ?|failed with error |returned (?:\d+\()?)"
+#: NCCL 2.24 to 2.26 do not say to whom.
+_CONNECT = (
+    rf"[Cc]onnect (?:to {_PEER} (?:failed ?: ?|failed with error |returned (?:\d+\()?)"
+    r"|returned (?=[\w ]+, exceeded error retry count))"
+)
+#: What the driver reports at any time. NCCL before 2.20 does not say of which port.
+_EVENT = r"NET/IB ?: (?:(?P<port>[^\s:]+:\d+) )?Got (?:non-fatal )?async (?:error )?event ?: "
 _COMPLETION = r"Got completion from peer (?P<address>[^\s<]+)(?:<\d+>)? with (?:status=|error )(?:\w+\()?"
 _SLOW = "Run the hosts in pairs and compare them, to find the slow host or link; check the NCCL_* variables."
 _PARSER = "the parser of nccl-tests' output"
@@ -51,8 +57,8 @@ ENTRIES = (
         " shows which nodes do not.",
         signature("Connection timed out", _CONNECT + r"Connection timed out"),
         signature("timed out", rf"[Cc]onnect to {_PEER} timed out"),
-        # NCCL 2.21, which does not say to whom.
-        signature("Connect: exceeded", r"Connect: exceeded (?:retries|timeouts) \("),
+        # NCCL before 2.24 does not say to whom.
+        signature("Connect: exceeded timeouts", r"Connect: exceeded timeouts \("),
         source="NCCL, src/misc/socket.cc",
     ),
     entry(
@@ -60,6 +66,8 @@ ENTRIES = (
         "[{address}|Another rank] refuses NCCL's connection: the rank there has ended, or never listened.",
         "Read what that rank printed before.",
         signature("Connection refused", _CONNECT + r"Connection refused"),
+        # NCCL before 2.24, which counts those that are refused.
+        signature("Connect: exceeded retries", r"Connect: exceeded retries \("),
         precedence=ECHO,
         source="NCCL, src/misc/socket.cc",
     ),
@@ -308,7 +316,7 @@ ENTRIES = (
         "rdma-port-down",
         "The RDMA port[ {port}] is not active[: its state is {state}].",
         "Check its cable, transceiver and switch port. Exclude it with NCCL_IB_HCA=^DEVICE until it is repaired.",
-        signature("port error", r"NET/IB ?: (?P<port>[^\s:]+:\d+) Got (?:non-fatal )?async event ?: port error"),
+        signature("port error", _EVENT + "port error"),
         precedence=CAUSE + 20,
         found_by="mpi_preflight",
         source="NCCL, src/transport/net_ib, and libibverbs, ibv_event_type_str",
@@ -319,10 +327,7 @@ ENTRIES = (
         "The RDMA port[ {port}] went down and came back, or got other addresses, while the program ran.",
         "Read the kernel's log (dmesg, \"Link down\") and the port's counter of lost links on the host and on the switch, and replace the"
         " cable or transceiver. On RoCE, check that nothing (NetworkManager, DHCP, a CNI) configures the interface during a run.",
-        signature(
-            "async event",
-            r"NET/IB ?: (?P<port>[^\s:]+:\d+) Got (?:non-fatal )?async event ?: (?:port active|GID table change)",
-        ),
+        signature("async", _EVENT + "(?:port active|GID table change)"),
         signature(
             "GID table changed",
             r"NET/IB ?: (?:(?P<port>[^\s:]+:\d+) GID table changed|\w+: GID table changed on (?P<same_port>[^\s:]+:\d+))",
@@ -334,10 +339,7 @@ ENTRIES = (
         "ib-subnet-changed",
         "The subnet manager changed the InfiniBand network[ at port {port}] while the program ran[: {event}].",
         "Read the log of the subnet manager (opensm, UFM) at that time: it was restarted, or a link came or went.",
-        signature(
-            "async event",
-            r"NET/IB ?: (?P<port>[^\s:]+:\d+) Got (?:non-fatal )?async event ?: (?P<event>LID change|P_Key change|SM change|client rereg\w+)",
-        ),
+        signature("async", _EVENT + r"(?P<event>LID change|P_Key change|SM change|client rereg\w+)"),
         precedence=EFFECT,
         source="NCCL, src/transport/net_ib, and libibverbs, ibv_event_type_str",
     ),
@@ -469,8 +471,8 @@ ENTRIES = (
         "Read what the ranks of this host printed before.",
         signature("Accept failed", r"NCCL WARN .*Accept failed:? (?P<reason>(?!Too many open files).+)"),
         signature(
-            "exceeded error retry count after",
-            r"TryAccept: exceeded error retry count after \d+ attempts, (?P<reason>.+)",
+            "exceeded error retry count",
+            r"TryAccept: exceeded error retry count (?:after \d+ attempts|\(\d+\)), (?P<reason>(?!Too many open files).+)",
         ),
         precedence=ECHO + 10,
         source="NCCL, src/proxy.cc and src/misc/socket.cc",

@@ -110,8 +110,8 @@ ENTRIES = (
     ),
     entry(
         "ssh-closed",
-        "[{address} port {port}|sshd] closes connections before it sends anything: there are too many, or it rejects"
-        " this address.",
+        "[{address} port {port}|sshd] closes connections before it lets anybody log in: there are too many, or it"
+        " rejects this address.",
         "Raise MaxStartups on the host (key_exchange's own sshd has four for each worker), and read sshd's log. Check"
         " PerSourcePenalties and hosts.deny, and whether sshd fails to start sessions.",
         signature("exchange_identification: Connection closed by remote host", kinds=_CLIENT),
@@ -125,6 +125,8 @@ ENTRIES = (
             r"^Connection closed by (?:UNKNOWN port 65535|(?P<address>\S+) port (?P<port>\d+))\s*$",
             kinds=_CLIENT,
         ),
+        # Since 9.8, for MaxStartups and for PerSourcePenalties; before, it named MaxStartups.
+        signature("Not allowed at this time"),
         precedence=EFFECT,
         statuses=(255,),
     ),
@@ -134,13 +136,13 @@ ENTRIES = (
         "Raise MaxStartups on the host, or use key_exchange, whose sshd has four for each worker.",
         signature("Exceeded MaxStartups"),
         signature("beginning MaxStartups throttling"),
-        signature("past MaxStartups", r"drop connection #\d+ from .* past MaxStartups"),
+        # "past MaxStartups", in 9.8 and 9.9 "past Maxstartups", since 10.0 "Maxstartups".
+        signature("drop connection", r"drop connection #\d+ from .* [Mm]ax[Ss]tartups\b"),
     ),
     entry(
         "ssh-penalty",
         "sshd refuses an address for a while, because logins from it failed (PerSourcePenalties).",
         "Repair the failed logins, or set PerSourcePenalties no on the host, as key_exchange's own sshd has it.",
-        signature("Not allowed at this time"),
         signature("drop connection", r"drop connection #\d+ from .* penalty: (?P<reason>.+)"),
         versions="OpenSSH 9.8 and later",
         source="OpenSSH 9.8, sshd.c and srclimit.c",

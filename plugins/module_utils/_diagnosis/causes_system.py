@@ -154,8 +154,12 @@ ENTRIES = (
         signature("Resource temporarily unavailable", rf"(?i:fork|clone|pthread_create|thread creation)\b.*{_AGAIN}"),
         signature("Cannot fork"),
         signature("start new thread", r"can't start new thread"),
-        signature("on number of processes that can be started", r"can be started Node: (?P<host>\S+)", lines=2),
+        signature("exceeded on number of processes", r"can be started Node: (?P<host>\S+)", lines=3),
+        signature("system limit on number of children a process can have"),
+        # What PRRTE 3 says of a fork that fails, and of a pipe, for which it has other words before.
+        signature("odls_default_module.c", r"PRTE ERROR: Unknown error in file \S*odls_default_module\.c"),
         found_by="mpi_preflight",
+        follows=("files-low",),
     ),
     entry(
         "files-low",
@@ -164,6 +168,7 @@ ENTRIES = (
         signature("Too many open files"),
         signature("system limit exceeded on number of pipes", r"can be open Node: (?P<host>\S+)", lines=2),
         signature("system limit exceeded on number of network connections"),
+        signature("SYS_LIMITS_PIPES"),
         found_by="mpi_preflight",
     ),
     entry(

@@ -138,6 +138,7 @@ _OF_THE_CLIENT = ("ssh-key-", "ssh-config-", "uid-without-account")
 _NO_SSH = {
     "closed": "ssh-closed",
     "crowded": "ssh-max-startups",
+    "refused": "ssh-closed",
     "silent": "ssh-banner-timeout",
     "other": "ssh-not-ssh",
 }

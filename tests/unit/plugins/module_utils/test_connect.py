@@ -40,6 +40,7 @@ BANNERS = [
     (b"Welcome\r\nSSH-2.0-x\r\n", ("ssh", "SSH-2.0-x")),
     (b"220 mail.example ESMTP\r\n", ("other", "220 mail.example ESMTP")),
     (b"Exceeded MaxStartups\r\n", ("crowded", "Exceeded MaxStartups")),
+    (b"Not allowed at this time\r\n", ("refused", "Not allowed at this time")),
     (b"", ("closed", "")),
 ]
 

@@ -446,7 +446,7 @@ MET = [
     Seen("g2", "10.0.0.2", attempt=Attempt("rejected", "No route to host", "10.0.0.254")),
     *(
         Seen("g2", "10.0.0.2", attempt=Attempt("ok"), banner=(kind, ""))
-        for kind in ("closed", "crowded", "silent", "other")
+        for kind in ("closed", "crowded", "refused", "silent", "other")
     ),
     Seen("g2", "10.0.0.2", 2222, answered=True),
     Seen("g2", "10.0.0.2", status=1, output="Segmentation fault"),
