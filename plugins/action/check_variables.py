@@ -17,7 +17,10 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings, with_sizes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import with_sweep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, read_value, shown
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
+    check_environment as check_variable_names,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, program_text, read_value, shown
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
 
@@ -250,10 +253,15 @@ def check_limit(limit: str, group: str, hosts: t.Collection[str]) -> None:
 
 
 def check_environment(name: str, value: t.Any) -> None:
-    """Raise OptionError if Ansible would ignore a value of the keyword ``environment``, which a template gives: it takes a dictionary."""
-    if value is not None and value != "" and not isinstance(value, t.Mapping):
+    """Raise OptionError for a value of the keyword ``environment`` that Ansible would ignore, or write in the words of Python: ``True``."""
+    if value is None or value == "":
+        return
+    if not isinstance(value, t.Mapping):
         allowed = f"a dictionary; on the command line in JSON: -e '{json.dumps({name: {'NAME': 'VALUE'}})}'"
         raise OptionError(name, shown(name, value), allowed)
+    check_variable_names(name, dict.fromkeys(map(str, value), ""))
+    for key, item in value.items():
+        program_text(f"{name}.{key}", item)
 
 
 class ActionModule(VariablesAction):

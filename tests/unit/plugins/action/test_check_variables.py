@@ -308,13 +308,19 @@ def test_the_state_of_nccl_tests_is_checked(check):
         ("diagnose_run_id", {"a": 1}, "a text"),
         ("gpufabric_environment", "TOKEN=hunter2", "a dictionary; on the command line in JSON: -e "),
         ("gpufabric_environment", [{"A": "1"}], "a dictionary; "),
+        # NCCL reads a number, of which True is 0.
+        ("gpufabric_environment", {"NCCL_IB_DISABLE": True}, "a text or a number, such as 1 or 0"),
+        ("gpufabric_environment", {"A": None}, "a text or a number"),
+        ("gpufabric_environment", {"A": ["hunter2"]}, "a text or a number"),
+        # The shell that starts the modules would take it for a program.
+        ("gpufabric_environment", {"A B": "hunter2"}, "names of environment variables"),
     ],
 )
 def test_a_wrong_value_of_a_variable_of_the_playbooks_is_refused(playbook, name, value, allowed):
     result = playbook(name, value)
     assert (
         result["failed"]
-        and result["msg"].startswith(f"{name}: ")
+        and re.match(rf"{name}(\.\w+)?: ", result["msg"])
         and f" is not allowed; allowed: {allowed}" in result["msg"]
     )
     assert "hunter2" not in result["msg"]
@@ -326,7 +332,7 @@ def test_a_wrong_value_of_a_variable_of_the_playbooks_is_refused(playbook, name,
         ("gpufabric_worker_pods", "Yes"),
         ("gpufabric_worker_pods", ""),
         ("gpufabric_job", "isolate"),
-        ("gpufabric_environment", {"A": "1"}),
+        ("gpufabric_environment", {"A": "1", "OMP_NUM_THREADS": 4, "TEXT": "two\nlines"}),
         ("gpufabric_environment", ""),
         ("gpufabric_environment", None),
     ],
