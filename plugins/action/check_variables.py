@@ -68,11 +68,14 @@ _ALIKE = 0.82
 
 #: Lists and dictionaries that tasks use as they are, beside those that several roles share: text would be another value there.
 NO_TEXT = ("key_exchange_hosts", "report_isolation", "report_results", "report_sweep")
-#: Numbers and switches that tasks use as they are: a blank would be 0 or false there, or none that a module takes.
+#: Numbers, switches and lists that tasks use as they are: a blank would be 0 or false there, or none that a module takes.
 NO_BLANK = (
+    "gpufabric_forward_env",
+    "gpufabric_hosts",
     "gpufabric_take_over",
     "isolate_fail_on_bad",
     "key_exchange_connect_timeout",
+    "key_exchange_hosts",
     "key_exchange_key_lifetime",
     "key_exchange_own",
     "key_exchange_port",
@@ -349,10 +352,12 @@ class ActionModule(VariablesAction):
         """Raise OptionError for a value that tasks use as it is, and that is none of its type."""
         for name, value in values.items():
             given = self.value_of(name)
+            # YAML makes null of a name with nothing behind it.
+            is_blank = not given.strip() if isinstance(given, str) else self._task_vars.get(name, "") is None
+            if name in NO_BLANK and is_blank:
+                raise OptionError(name, given, "a value, or to leave the variable out")
             if not isinstance(given, str):
                 continue
-            if name in NO_BLANK and not given.strip():
-                raise OptionError(name, given, "a value, or to leave the variable out")
             if isinstance(value, (list, dict)) and (name.startswith("gpufabric_") or name in NO_TEXT):
                 kind = "list" if isinstance(value, list) else "dictionary"
                 example = value if shown(name, given) is given else {"NAME": "VALUE"}
