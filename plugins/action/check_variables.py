@@ -12,7 +12,6 @@ import pathlib
 import re
 import typing as t
 
-from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings, with_sizes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import with_sweep
@@ -344,7 +343,7 @@ class ActionModule(VariablesAction):
         """Whether a variable has a value here: a template may name what is known later, or on workers alone."""
         try:
             self.value_of(name)
-        except AnsibleError:
+        except GpufabricError:
             return False
         return True
 

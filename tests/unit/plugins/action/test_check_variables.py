@@ -25,6 +25,12 @@ from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 
+try:
+    from ansible.template import trust_as_template
+except ImportError:
+    # Before ansible-core 2.19 all texts are.
+    trust_as_template = str
+
 PLAYBOOKS = pathlib.Path(__file__).parents[4] / "playbooks"
 ROLE_FOLDERS = PLAYBOOKS.parent / "roles"
 
@@ -108,6 +114,15 @@ def test_a_limit_that_may_have_the_pods_in_it(limit):
 def test_a_wrong_variable_is_one_line_that_names_it(check, variables, message):
     result = check(**variables)
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
+def test_a_variable_whose_value_names_what_is_not_known_is_named(check, playbook):
+    unknown = trust_as_template("{% if nosuch %}{% endif %}")
+    result = check(gpufabric_data_interface=unknown)
+    assert result["failed"] and result["msg"].startswith("gpufabric_data_interface: its value cannot be determined: ")
+    assert "'nosuch' is undefined" in result["msg"] and "\n" not in result["msg"]
+    # With -e, what it names may be known later, or on workers alone.
+    assert playbook("gpufabric_data_interface", unknown) == {"changed": False}
 
 
 def test_a_variable_that_the_inventory_sets_in_vain_is_named():
