@@ -12,12 +12,14 @@ import pathlib
 import re
 import typing as t
 
-from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings, with_sizes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import with_sweep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, read_value, shown
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
+    check_environment as check_variable_names,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, program_text, read_value, shown
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
 
@@ -65,11 +67,14 @@ _ALIKE = 0.82
 
 #: Lists and dictionaries that tasks use as they are, beside those that several roles share: text would be another value there.
 NO_TEXT = ("key_exchange_hosts", "report_isolation", "report_results", "report_sweep")
-#: Numbers and switches that tasks use as they are: a blank would be 0 or false there, or none that a module takes.
+#: Numbers, switches and lists that tasks use as they are: a blank would be 0 or false there, or none that a module takes.
 NO_BLANK = (
+    "gpufabric_forward_env",
+    "gpufabric_hosts",
     "gpufabric_take_over",
     "isolate_fail_on_bad",
     "key_exchange_connect_timeout",
+    "key_exchange_hosts",
     "key_exchange_key_lifetime",
     "key_exchange_own",
     "key_exchange_port",
@@ -250,10 +255,15 @@ def check_limit(limit: str, group: str, hosts: t.Collection[str]) -> None:
 
 
 def check_environment(name: str, value: t.Any) -> None:
-    """Raise OptionError if Ansible would ignore a value of the keyword ``environment``, which a template gives: it takes a dictionary."""
-    if value is not None and value != "" and not isinstance(value, t.Mapping):
+    """Raise OptionError for a value of the keyword ``environment`` that Ansible would ignore, or write in the words of Python: ``True``."""
+    if value is None or value == "":
+        return
+    if not isinstance(value, t.Mapping):
         allowed = f"a dictionary; on the command line in JSON: -e '{json.dumps({name: {'NAME': 'VALUE'}})}'"
         raise OptionError(name, shown(name, value), allowed)
+    check_variable_names(name, dict.fromkeys(map(str, value), ""))
+    for key, item in value.items():
+        program_text(f"{name}.{key}", item)
 
 
 class ActionModule(VariablesAction):
@@ -333,7 +343,7 @@ class ActionModule(VariablesAction):
         """Whether a variable has a value here: a template may name what is known later, or on workers alone."""
         try:
             self.value_of(name)
-        except AnsibleError:
+        except GpufabricError:
             return False
         return True
 
@@ -341,10 +351,12 @@ class ActionModule(VariablesAction):
         """Raise OptionError for a value that tasks use as it is, and that is none of its type."""
         for name, value in values.items():
             given = self.value_of(name)
+            # YAML makes null of a name with nothing behind it.
+            is_blank = not given.strip() if isinstance(given, str) else self._task_vars.get(name, "") is None
+            if name in NO_BLANK and is_blank:
+                raise OptionError(name, given, "a value, or to leave the variable out")
             if not isinstance(given, str):
                 continue
-            if name in NO_BLANK and not given.strip():
-                raise OptionError(name, given, "a value, or to leave the variable out")
             if isinstance(value, (list, dict)) and (name.startswith("gpufabric_") or name in NO_TEXT):
                 kind = "list" if isinstance(value, list) else "dictionary"
                 example = value if shown(name, given) is given else {"NAME": "VALUE"}

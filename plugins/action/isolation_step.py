@@ -8,6 +8,7 @@ import typing as t
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_limits
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import check_environment_names
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
     PlanAction,
@@ -79,6 +80,8 @@ class ActionModule(PlanAction):
         step, search = arguments["step"], arguments["search"]
         if step == "check":
             check_limits(self._limits())
+            role = "nccl_benchmark" if variables["isolate_forward_env"] is None else "isolate"
+            check_environment_names(f"{role}_forward_env", own["forward_env"])
             _isolation.check_mark(own["mark"], own["mark_key"])
             checked = _isolation.check(arguments["infos"], settings)
             return {**checked, "warnings": as_warnings(checked["beside"])}

@@ -56,9 +56,12 @@ class ActionModule(PlanAction):
             "name": name,
             "owner": owner,
             "namespace": variables["gpufabric_namespace"],
-            "control_interface": variables["gpufabric_control_interface"] or variables["gpufabric_control_subnet"],
-            "data_interface": variables["gpufabric_data_interface"],
-            "mpi_prefix": variables["gpufabric_mpi_prefix"],
+            # A survey of AWX gives empty texts for what was left blank.
+            "control_interface": variables["gpufabric_control_interface"]
+            or variables["gpufabric_control_subnet"]
+            or None,
+            "data_interface": variables["gpufabric_data_interface"] or None,
+            "mpi_prefix": variables["gpufabric_mpi_prefix"] or None,
             "benchmark": benchmark,
         }
         if benchmark["backend"] == "cpu":

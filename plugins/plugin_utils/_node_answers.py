@@ -111,8 +111,10 @@ def _cleaned(error: AnsibleError) -> AnsibleError:
 
 
 def with_texts(arguments: t.Mapping[str, t.Any], texts: t.Mapping[str, Spec]) -> dict[str, t.Any]:
-    """The arguments of a task with the values of those that are text, by their specs; without those that are blank. Raises OptionError."""
-    given = {name: value for name, value in arguments.items() if name in texts and isinstance(value, str)}
+    """The arguments of a task with the values of those that are text, by their specs; without those that are blank or null. Raises OptionError."""
+    given = {
+        name: value for name, value in arguments.items() if name in texts and (value is None or isinstance(value, str))
+    }
     read = {name: read_value(name, texts[name], value) for name, value in given.items()}
     kept = {name: value for name, value in arguments.items() if name not in read}
     return {**kept, **{name: value for name, value in read.items() if value is not None}}

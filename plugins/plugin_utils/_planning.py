@@ -13,7 +13,7 @@ import pathlib
 import typing as t
 
 import yaml
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import AnswerError
@@ -132,13 +132,16 @@ class VariablesAction(ActionBase):
         return read_values(specs, {name: self.value_of(name) for name in asked})
 
     def value_of(self, name: str) -> t.Any:
-        """A variable's value; None if it is not set, or is omit."""
+        """A variable's value; None if it is not set, or is omit. Raises GpufabricError if it names what is not known here."""
         if name not in self._task_vars:
             return None
         try:
             value = self._templar.template(self._task_vars[name])
         except AnsibleValueOmittedError:
             return None
+        except AnsibleError as error:
+            # Of Ansible's own message nobody would know which variable it is.
+            raise GpufabricError(f"{name}: its value cannot be determined: {one_line(str(error), 300)}") from error
         # Before ansible-core 2.19 it is a text of its own.
         return None if isinstance(value, str) and value == self._task_vars.get("omit") else value
 

@@ -63,6 +63,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._node.identity impo
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.shapes import NodeInfo
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts, program_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import check_environment_names
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size, size_word
 
@@ -186,6 +187,7 @@ def check_settings(settings: t.Mapping[str, t.Any]) -> None:
     check_mca(
         "nccl_benchmark_mca", {name: program_text(f"nccl_benchmark_mca.{name}", value) for name, value in mca.items()}
     )
+    check_environment_names("nccl_benchmark_forward_env", settings.get("forward_env") or ())
     check_limits(settings)
     words = further_arguments(settings)
     for word in words:

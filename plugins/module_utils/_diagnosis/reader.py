@@ -46,6 +46,8 @@ _LONGEST_WINDOW = 8192
 #: cost minutes in a log that somebody fills with lines for it.
 _MOST_LONG, _USUAL = 200, 2048
 _MOST_FINDINGS = 10_000
+#: Of a host.
+_LONGEST_NAME = 253
 MOST_EVIDENCE = 3
 #: Complaints that are kept though nothing is known of them.
 MOST_UNEXPLAINED = 8
@@ -61,11 +63,11 @@ _PREFIXES = (
     re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) [\w./-]+(?:\[\d+\])?: "),
     re.compile(r"\[\d{10}\.\d{6}\] +(?=\[)"),
 )
-#: The program that printed a line, with its host: NCCL, Open MPI, nccl-tests.
+#: The program that printed a line, with its host: NCCL, Open MPI, nccl-tests. A line may begin with what another rank has printed.
 _SPEAKERS = re.compile(
-    r"(?:^|[\s:])(?P<nccl>[\w.-]+):\d+:\d+ \[-?\d+\] "
+    r"(?<![\w.-])(?P<nccl>[\w.-]+):\d+:\d+ \[-?\d+\] "
     r"|^\[(?=[\w.-]{0,252}[A-Za-z])(?P<mpi>[\w.-]{1,253}):\d{1,10}\S{0,200}\] "
-    r"|(?:^|\s)(?P<test>[\w.-]+): Test (?:CUDA|NCCL|HIP|RCCL) failure"
+    r"|(?<![\w.-])(?P<test>[\w.-]+): Test (?:CUDA|NCCL|HIP|RCCL) failure"
 )
 _RANK_LINE = re.compile(r"(?<!\w)Rank\s{1,20}(\d{1,9})\s.{0,200}?\bon\s{1,20}(\S{1,255})\s{1,20}device\s")
 _FIRST_ENDED = re.compile(r"\s*Process name: +\[\S+,(\d+)\]\s")
@@ -145,6 +147,7 @@ class Reader:
         self.unexplained: dict[str, str] = {}
         self.unexplained_hosts: set[str | None] = set()
         self._names = facts.names
+        self._hosts = {part for name in facts.names for part in (name, name.partition(".")[0]) if not part.isdigit()}
         self._ranks = dict(facts.ranks)
         self._first: int | None = None
         self._in_vain: collections.Counter[Signature] = collections.Counter()
@@ -192,7 +195,7 @@ class Reader:
             candidates = [pair for word in dict.fromkeys(found) for pair in self._signatures.get(word, ())]
             if not candidates and not windows and self._exit_status != 0:
                 continue
-            stream, place, text = _parted(line, source)
+            stream, place, text = _parted(line, source, self._hosts)
             shown = f"{where}{number}: {line.strip()[:_WIDTH]}" if source.numbered else line.strip()[:_WIDTH]
             if stream in windows:
                 windows[stream] = [window for window in windows[stream] if not self._extend(window, text, shown)]
@@ -262,7 +265,7 @@ class Reader:
         return True
 
 
-def _parted(line: str, source: Source) -> tuple[str, _Place, str]:
+def _parted(line: str, source: Source, hosts: t.AbstractSet[str]) -> tuple[str, _Place, str]:
     """The stream that a line belongs to, the rank and host that printed it, and the line without its prefixes."""
     rank, host, start = None, None, 0
     for prefix in _PREFIXES:
@@ -273,10 +276,17 @@ def _parted(line: str, source: Source) -> tuple[str, _Place, str]:
             host = groups.get("host") or host
             start = match.end()
     text = line[start:]
-    speaker = _SPEAKERS.search(text)
-    if speaker:
-        host = speaker.group(speaker.lastgroup or 0)
+    speaker: re.Match[str] | None = None
+    # Of lines that ran into one another, only the last has its end.
+    for speaker in _SPEAKERS.finditer(text):
+        host = _host_behind(speaker.group(speaker.lastgroup or 0), hosts)
     return f"{rank} {host if speaker is None else ''}", _Place(rank, host or source.host), text
+
+
+def _host_behind(word: str, hosts: t.AbstractSet[str]) -> str:
+    """The host of a speaker: what another one has printed may end right before its name, such as a row of the table in ``-1g1``."""
+    end = word[-_LONGEST_NAME:]
+    return next((end[begin:] for begin in range(len(end)) if end[begin:] in hosts), word)
 
 
 class _InformativeLines:

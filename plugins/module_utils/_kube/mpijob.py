@@ -70,7 +70,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import listed_placement_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import BENCHMARK_DIRECTORIES, MPI_PREFIXES
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import check_environment_names
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import (
     FORWARDED_ENVIRONMENT,
     SSH_POLICY,
@@ -255,7 +254,6 @@ def _check(settings: Object) -> None:
         raise OptionError("mpijob_ssh_auth_mount_path", settings["ssh_auth_mount_path"], "an absolute path")
     if settings["cluster_domain"] and not is_cluster_domain(settings["cluster_domain"]):
         raise OptionError("mpijob_cluster_domain", settings["cluster_domain"], "a domain name, such as cluster.local")
-    check_environment_names("nccl_benchmark_forward_env", settings["benchmark"]["forward_env"])
 
 
 def _job_spec(name: str, run_id: str, backend: str, settings: Object) -> dict[str, t.Any]:

@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
+_NUMBER = re.compile(r"-?[\d.]*\d[\d.]*\Z", re.ASCII)
 #: Characters of the end of a row that are looked at: no cell has more.
 _LONGEST_CELL = 64
 
@@ -22,5 +24,5 @@ def before_hosts(text: str, hosts: t.AbstractSet[str]) -> t.Iterator[tuple[str, 
 
 
 def host_behind_digits(text: str, hosts: t.AbstractSet[str]) -> str | None:
-    """The host that stands in a text right behind digits and dots; None if there is none."""
-    return next((host for digits, host in before_hosts(text, hosts) if digits.replace(".", "").isdigit()), None)
+    """The host that stands in a text right behind digits and dots, or a root of -1; None if there is none."""
+    return next((host for cell, host in before_hosts(text, hosts) if _NUMBER.match(cell)), None)

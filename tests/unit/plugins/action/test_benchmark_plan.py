@@ -65,6 +65,13 @@ def test_a_truth_value_is_none_of_a_variable(plan, variables, message):
     assert result["failed"] and result["msg"].startswith(f"{message} is not allowed; allowed: a text or a number")
 
 
+@pytest.mark.parametrize("given", ["A B", "NCCL_ALGO=Ring", [1], ["$HOME"]])
+def test_what_is_no_name_of_a_variable_would_not_be_forwarded(plan, given):
+    result = plan(nccl_benchmark_forward_env=given)
+    assert result["failed"] and result["msg"].startswith("nccl_benchmark_forward_env: ")
+    assert "allowed: names of environment variables, with * and ? as wildcards" in result["msg"]
+
+
 def test_points_of_a_sweep_are_listed(plan):
     result = plan(nccl_benchmark_sweep='{"datatypes": ["half", "float"], "repeats": 3}')
     assert len(result["points_table"].splitlines()) == 6

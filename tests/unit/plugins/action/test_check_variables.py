@@ -25,6 +25,12 @@ from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 
+try:
+    from ansible.template import trust_as_template
+except ImportError:
+    # Before ansible-core 2.19 all texts are.
+    trust_as_template = str
+
 PLAYBOOKS = pathlib.Path(__file__).parents[4] / "playbooks"
 ROLE_FOLDERS = PLAYBOOKS.parent / "roles"
 
@@ -108,6 +114,15 @@ def test_a_limit_that_may_have_the_pods_in_it(limit):
 def test_a_wrong_variable_is_one_line_that_names_it(check, variables, message):
     result = check(**variables)
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
+def test_a_variable_whose_value_names_what_is_not_known_is_named(check, playbook):
+    unknown = trust_as_template("{% if nosuch %}{% endif %}")
+    result = check(gpufabric_data_interface=unknown)
+    assert result["failed"] and result["msg"].startswith("gpufabric_data_interface: its value cannot be determined: ")
+    assert "'nosuch' is undefined" in result["msg"] and "\n" not in result["msg"]
+    # With -e, what it names may be known later, or on workers alone.
+    assert playbook("gpufabric_data_interface", unknown) == {"changed": False}
 
 
 def test_a_variable_that_the_inventory_sets_in_vain_is_named():
@@ -308,13 +323,19 @@ def test_the_state_of_nccl_tests_is_checked(check):
         ("diagnose_run_id", {"a": 1}, "a text"),
         ("gpufabric_environment", "TOKEN=hunter2", "a dictionary; on the command line in JSON: -e "),
         ("gpufabric_environment", [{"A": "1"}], "a dictionary; "),
+        # NCCL reads a number, of which True is 0.
+        ("gpufabric_environment", {"NCCL_IB_DISABLE": True}, "a text or a number, such as 1 or 0"),
+        ("gpufabric_environment", {"A": None}, "a text or a number"),
+        ("gpufabric_environment", {"A": ["hunter2"]}, "a text or a number"),
+        # The shell that starts the modules would take it for a program.
+        ("gpufabric_environment", {"A B": "hunter2"}, "names of environment variables"),
     ],
 )
 def test_a_wrong_value_of_a_variable_of_the_playbooks_is_refused(playbook, name, value, allowed):
     result = playbook(name, value)
     assert (
         result["failed"]
-        and result["msg"].startswith(f"{name}: ")
+        and re.match(rf"{name}(\.\w+)?: ", result["msg"])
         and f" is not allowed; allowed: {allowed}" in result["msg"]
     )
     assert "hunter2" not in result["msg"]
@@ -326,7 +347,7 @@ def test_a_wrong_value_of_a_variable_of_the_playbooks_is_refused(playbook, name,
         ("gpufabric_worker_pods", "Yes"),
         ("gpufabric_worker_pods", ""),
         ("gpufabric_job", "isolate"),
-        ("gpufabric_environment", {"A": "1"}),
+        ("gpufabric_environment", {"A": "1", "OMP_NUM_THREADS": 4, "TEXT": "two\nlines"}),
         ("gpufabric_environment", ""),
         ("gpufabric_environment", None),
     ],

@@ -77,6 +77,12 @@ def test_a_wrong_variable_of_pods_is_one_line_that_names_it(pods, variables, mes
     assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
 
 
+def test_networks_that_a_survey_left_blank_are_as_good_as_none(job):
+    networks = ("control_interface", "control_subnet", "data_interface")
+    blank = job(mpijob_name="n", **{f"gpufabric_{name}": "" for name in (*networks, "mpi_prefix")})
+    assert blank["objects"][-1] == job(mpijob_name="n")["objects"][-1] and not blank.get("failed")
+
+
 @pytest.mark.parametrize("value", ["", " ", "a/b", "..", "My-Team"])
 def test_a_namespace_that_can_be_none_is_refused(pods, job, value):
     """With a blank one, Kubernetes looks in all."""

@@ -217,6 +217,17 @@ def test_a_search_over_another_network_or_with_other_programs_is_another_search(
     assert again["resumed"] is resumed
 
 
+@pytest.mark.parametrize("role", ["isolate", "nccl_benchmark"])
+def test_what_is_no_name_of_a_variable_would_not_be_forwarded_in_a_search(planned, role):
+    infos = {f"g{place}": {"node": cpu_node(place)} for place in (1, 2)}
+    arguments = {"step": "check", "infos": infos}
+    assert not planned(IsolationStep, "isolate", arguments, **{f"{role}_forward_env": "A,B_*"}).get("failed")
+    result = planned(IsolationStep, "isolate", arguments, **{f"{role}_forward_env": "A B"})
+    assert result["msg"].startswith(
+        f"{role}_forward_env: 'A B' is not allowed; allowed: names of environment variables"
+    )
+
+
 def test_what_a_survey_left_blank_for_a_search_is_that_of_the_benchmark(planned):
     infos = {f"g{place}": {"node": cpu_node(place)} for place in (1, 2)}
     peers = [{"name": f"g{place}", "address": f"10.0.0.{place}", "run_dir": "/r"} for place in (1, 2)]

@@ -144,7 +144,15 @@ def test_what_tasks_use_as_it_is_may_be_no_text_and_not_blank():
     assert len(used) > 30
     assert {name for name in several if not name.startswith("gpufabric_")} == {*NO_TEXT, *READ_BY_ACTIONS}
     assert used - several <= set(NO_BLANK), used - several - set(NO_BLANK)
+    assert {"gpufabric_hosts", "gpufabric_forward_env", "key_exchange_hosts"} <= set(NO_BLANK)
     assert set(NO_BLANK) <= used | {"isolate_timeout"}, set(NO_BLANK) - used
+
+
+@pytest.mark.parametrize("name", NO_BLANK)
+def test_a_name_with_nothing_behind_it_is_a_blank(answered, name):
+    """YAML makes null of it, which modules refuse in the words of Python."""
+    result, _read = answered(name, None)
+    assert result["msg"] == f"{name}: None is not allowed; allowed: a value, or to leave the variable out"
 
 
 def test_texts_that_are_blank_are_as_good_as_none_where_tasks_hand_them_on():
@@ -160,6 +168,8 @@ def test_texts_that_are_blank_are_as_good_as_none_where_tasks_hand_them_on():
         "nccl_tests_state",
     )
     files = [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("roles/*/vars/*.yml"), *ROOT.glob("playbooks/**/*.yml")]
+    # A path may be a number in YAML, such as a date.
+    assert not [path for path in files if "true) | ansible.builtin.expanduser" in path.read_text()]
     for path in files:
         for name, default in re.findall(rf"\b({names}) \| default\((.*)", path.read_text()):
             assert name in headers or "true)" in default or default.startswith("''"), (path, name)
@@ -174,5 +184,5 @@ def test_text_for_a_list_or_dictionary_of_a_module_is_read_by_its_action(name):
         ("A=1\nB=2,", {"A": "1", "B": "2"}) if OPTIONS[name]["type"] == "dict" else ("a\nb, c", ["a", "b", "c"])
     )
     assert with_texts({option: text, "other": None}, action.TEXTS) == {option: meant, "other": None}
-    assert with_texts({option: " "}, action.TEXTS) == {}
+    assert with_texts({option: " "}, action.TEXTS) == with_texts({option: None}, action.TEXTS) == {}
     assert with_texts({option: meant}, action.TEXTS) == {option: meant}

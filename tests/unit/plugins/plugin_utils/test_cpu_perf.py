@@ -9,6 +9,8 @@ import itertools
 import pathlib
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.reader import Source
 
 PROGRAM = pathlib.Path(__file__).parents[4] / "plugins/plugin_utils/_programs/cpu_perf.py"
 SPEC = importlib.util.spec_from_file_location("cpu_perf", PROGRAM)
@@ -61,7 +63,6 @@ def test_all_means_all():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "required: collective"),
         ("allreduce", "invalid choice: 'allreduce'"),
         ("all_reduce --nope", "--nope"),
         ("all_reduce -q 1", "-q 1"),
@@ -86,6 +87,14 @@ def test_usage_errors_are_one_line(text, message):
         options(text)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+    # As mpirun prints it, of a run that has failed.
+    (cause,) = diagnose([Source("launcher", [f"{cpu.PROGRAM}: {caught.value}\n"])], cpu.INVALID_USAGE)
+    assert (cause.id, cause.host) == ("test-argument", None)
+
+
+def test_a_collective_is_needed():
+    with pytest.raises(cpu.UsageError, match="required: collective"):
+        options("")
 
 
 @pytest.mark.parametrize(

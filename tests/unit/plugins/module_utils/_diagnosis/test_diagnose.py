@@ -384,9 +384,30 @@ def test_prefixes_of_lines(prefix):
     assert found(f"{prefix}g3: Test CUDA failure common.cu:1 'invalid device ordinal'\n") == [("gpus-missing", "g3")]
 
 
-def test_torn_line():
-    text = "   8  2  float  sum  -1g1:40:41 [0] NCCL INFO x g3:42:43 [1] a.cc:1 NCCL WARN Bootstrap : no socket interface found\n"
-    assert [identity for identity, _host in found(text)] == ["nccl-interface-missing"]
+NO_INTERFACE = "g3:42:43 [1] a.cc:1 NCCL WARN Bootstrap : no socket interface found"
+NO_GPU = "g3: Test CUDA failure common.cu:1012 'no CUDA-capable device is detected'"
+
+
+@pytest.mark.parametrize(("said", "identity"), [(NO_INTERFACE, "nccl-interface-missing"), (NO_GPU, "gpu-none")])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("   8  2  float  sum  -1", id="after the first cells of a row"),
+        pytest.param("   8  2  float  sum  -1  20.12  0.00  0.00      0", id="after half a row"),
+        pytest.param("   8  2  float  sum  -1g1:40:41 [0] NCCL INFO x ", id="after the line of another rank in a row"),
+        pytest.param(
+            "g1:40:41 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] via P2P/IPC", id="after a line without its end"
+        ),
+        pytest.param("g1:40:41 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] via", id="after the first words of a line"),
+        pytest.param("g1", id="after the first letters of a line"),
+    ],
+)
+@pytest.mark.parametrize("names", [("g1", "g3"), ("g1.lab", "g3.lab")])
+def test_torn_line(before, said, identity, names):
+    """What mpirun gets of several ranks at once may stand in one line."""
+    facts = Facts(names={name: f"node-{name[1]}" for name in names})
+    told = [(name, {"node-3": "g3"}.get(host, host)) for name, host in found(f"{before}{said}\n", facts=facts)]
+    assert told == [(identity, "g3")]
 
 
 def test_sshd_closing_a_connection_is_no_failure():

@@ -92,6 +92,8 @@ def test_the_host_behind_a_torn_row_is_found_without_a_look_at_each():
     assert list(before_hosts("0.00g7", names)) == [("0.00", "g7")]
     assert host_behind_digits("0.00g7", names) == "g7" and host_behind_digits("xg7", names) is None
     assert host_behind_digits("0" * 100000 + "g7", names) is None
+    # The program prints a row up to its root before it measures.
+    assert host_behind_digits("-1g7", names) == "g7" and host_behind_digits("-g7", names) is None
     assert names.looks == 0
 
 
@@ -204,6 +206,15 @@ def test_complaints_of_nccl_are_warnings_and_a_run_that_passed_stays_passed():
     assert [entry["host"] for entry in named] == ["g2", "node-1", "g4"]
     # diagnose() is to read those of a run that failed.
     assert parse_results(iter(lines), None) == [parse_one(NCCL)]
+
+
+def test_a_complaint_in_the_middle_of_a_row_is_one_of_the_host_behind_it():
+    begin = LAST_ROW[: LAST_ROW.index(" -1 ") + 3]
+    document = parse_one(
+        NCCL.replace(LAST_ROW, begin + FLAPPED.format(host="g2", port="mlx5_2:1") + LAST_ROW[len(begin) :])
+    )
+    assert [entry["host"] for entry in document["problems"]] == ["g2"]
+    assert {**document, "problems": []} == parse_one(NCCL)
 
 
 def test_complaints_belong_to_the_test_in_which_they_came(tmp_path):
