@@ -89,7 +89,10 @@ def has_variable(environ: bytes, name: str, *values: str) -> bool:
 
 
 def read_processes() -> dict[int, Process]:
-    """All running processes of the node, by pid. Those of other users, but root, have no command: they can hold up whoever reads it."""
+    """All running processes of the node, by pid.
+
+    The command of those of other users, but root, is the kernel's name for them, of up to 15 characters: they can hold up whoever reads more.
+    """
     trusted = {0, os.getuid(), os.geteuid()}
     found = {}
     for entry in os.listdir("/proc"):
@@ -103,7 +106,7 @@ def read_processes() -> dict[int, Process]:
             state, parent = parse_stat(status)
             if state in "ZX":
                 continue
-            command: tuple[str, ...] = ("",)
+            command: tuple[str, ...] = (status[status.index("(") + 1 : status.rindex(")")],)
             if _real_user(int(entry)) in trusted:
                 with open(f"{path}/cmdline", encoding="utf-8", errors="replace") as file:
                     command = tuple(file.read(_LONGEST_COMMAND).rstrip("\0").split("\0", _MOST_WORDS))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
+import re
 import socket
 import subprocess
+import sys
 import typing as t
 
 import pytest
@@ -272,6 +274,23 @@ def test_a_target_that_only_the_inventory_names(player, tmp_path):
     played = player.playbook("gpufabric.nccl.teardown", "-i", str(inventory))
     assert played.returncode == 2 and [record["status"] for record in played.records] == ["ok", "ok", "failed"]
     assert played.result()["msg"].startswith("gpufabric_target: 'gpu-1' is not allowed; allowed: to set it with -e,")
+
+
+def test_hosts_that_do_not_exist_are_refused(player, tmp_path):
+    """Nothing would be removed from them, or measured on them, and nobody would know."""
+    inventory = tmp_path / "hosts.yml"
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    inventory.write_text(json.dumps({"all": {"hosts": {"gpu-1": here, "gpu-2": here}}}))
+    removal = {"nccl_tests_state": "absent", "nccl_tests_dir": str(tmp_path / "programs"), "nccl_tests_run_id": "none"}
+    for playbook, variables in (("teardown", {}), ("isolate", {"report_dir": str(tmp_path)}), ("nccl_tests", removal)):
+        wrong = {"gpufabric_hosts": ["gpu-1", "gpu-3"], **variables}
+        played = player.playbook(f"gpufabric.nccl.{playbook}", "-i", str(inventory), **wrong)
+        assert played.returncode == 2, played.output
+        assert re.match(r"gpufabric_hosts: .gpu-3. is not allowed; allowed: hosts of the ", played.result()["msg"])
+    # From some of the hosts nccl-tests may be removed.
+    arguments = ["-i", str(inventory), "--limit", "gpu-1"]
+    played = player.playbook("gpufabric.nccl.nccl_tests", *arguments, gpufabric_hosts=["gpu-1", "gpu-2"], **removal)
+    assert played.returncode == 0, played.output
 
 
 #: Of sessions of the run's own sshd: those of Ansible are as they were.

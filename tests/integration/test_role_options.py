@@ -294,8 +294,9 @@ def test_a_search_with_settings_of_its_own(trio, tmp_path):
     assert played.returncode == 0, played.output
     # What is handed to other jobs is no task of a worker's.
     assert [task for task in played.executions("g1") if not task.endswith("jobs of a workflow that follow")] == []
-    (point,) = launched(played)
-    words = " ".join(point["command"])
+    points = launched(played)
+    assert len(points) == 1, [played.output, [record["task"] for record in played.records]]
+    words = " ".join(points[0]["command"])
     assert " broadcast -b 1K -e 4K -f 2 -g 1 -n 3 -w 2 -c 0 -z 1" in words and "btl_tcp_links 2" in words
     assert RUN_DIR in words
     assert {played.result(node, "gpufabric.nccl.sshd_instance")["port"] for node in HOSTS} == {PORT}

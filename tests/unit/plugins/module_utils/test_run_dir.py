@@ -59,6 +59,13 @@ def test_create_is_private_and_remove_if_empty_takes_it_back(tmp_path):
     assert not (tmp_path / "runs" / "one").exists()
 
 
+def test_remove_if_empty_keeps_empty_directories_that_no_run_has_made(tmp_path):
+    (tmp_path / "mine" / "ssh").mkdir(parents=True, mode=0o700)
+    run_dir = RunDir("default", str(tmp_path / "mine"))
+    run_dir.remove_if_empty(run_dir.ssh)
+    assert (tmp_path / "mine" / "ssh").is_dir()
+
+
 def test_remove_if_empty_keeps_what_is_not_empty(tmp_path):
     run_dir = RunDir("default", str(tmp_path / "one"))
     run_dir.create(run_dir.sshd)

@@ -7,8 +7,10 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
@@ -32,6 +34,24 @@ def test_each_play_counts_once_whatever_started_it():
         Process(31, 30, 0, PLAY, 401),
     ]
     assert live_plays({process.pid: process for process in processes}) == {"10-100", "20-300", "30-400", "31-401"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_the_play_of_a_colleague_on_this_controller_is_live():
+    """Or his run would be taken while his play does something else for ten minutes."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        playbook = pathlib.Path(folder, "ansible-playbook")
+        playbook.write_text("#!/bin/sh\necho\nread word\n", encoding="utf-8")
+        playbook.chmod(0o755)
+        pipe = subprocess.PIPE
+        with subprocess.Popen([playbook, "site.yml"], stdin=pipe, stdout=pipe, user=65534, group=65534) as process:
+            try:
+                assert process.stdout.readline() == b"\n"
+                here = read_processes()
+                assert f"{process.pid}-{here[process.pid].start}" in live_plays(here)
+            finally:
+                process.kill()
 
 
 def test_an_owner_has_no_blanks_around_it_and_is_found_if_it_is_blank():

@@ -611,6 +611,8 @@ def test_rules_are_checked(rule, message):
     [
         ({"thresholds": {"rule": []}}, "thresholds.rule: "),
         ({"thresholds": {"rules": {"limit": 1}}}, "thresholds.rules: "),
+        ({"thresholds": {"rules": ["fast"]}}, "thresholds.rules[0]: 'fast' "),
+        ({"thresholds": {"topology": "eight rails"}}, "thresholds.topology: 'eight rails' "),
         ({"thresholds": {"topology": {"nics": 8}}}, "thresholds.topology.nics: 8 "),
         ({"thresholds": {"topology": {"rails": 0}}}, "thresholds.topology.rails: 0 "),
         ({"thresholds": {"topology": {"gpus": 0}}}, "thresholds.topology.gpus: 0 "),
@@ -636,6 +638,7 @@ def test_options_are_checked(options, message):
     ("options", "message"),
     [
         ({"assertions": [{"msg": "x"}]}, "assertions[0].that: None "),
+        ({"assertions": [{"that": True}]}, "assertions[0].that: True "),
         ({"assertions": [{"that": "a ==", "msg": "x"}]}, "assertions[0].that: 'a ==' "),
         ({"assertions": [{"that": "a", "message": "x"}]}, "assertions[0]: "),
         ({"assertions": [{"that": "!" * 5000 + "a"}]}, "assertions[0].that: '!!!"),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
@@ -14,8 +15,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
     Instance,
+    Sshd,
     SshdSettings,
     causes_in,
     check_port_is_free,
@@ -143,6 +146,22 @@ def test_find_listener_takes_this_runs_and_no_other():
     assert find_listener(processes, path, 0, is_own=lambda pid: pid not in (40, 41)) is None
     processes.pop(40)
     assert find_listener(processes, path, 0, is_own=lambda pid: True) == 41
+
+
+@pytest.mark.parametrize("made_by_a_run", [True, False])
+def test_the_sshd_of_a_directory_that_no_run_has_made_is_somebody_elses(tmp_path, made_by_a_run):
+    """It would be ended with the run."""
+    run_dir = RunDir("default", str(tmp_path / "mine"))
+    if made_by_a_run:
+        run_dir.create(run_dir.sshd)
+    os.makedirs(run_dir.sshd, mode=0o700, exist_ok=True)
+    config = pathlib.Path(run_dir.sshd, "sshd_config")
+    config.touch()
+    with subprocess.Popen(["sleep", "60"]) as other:
+        process = Process(other.pid, 1, os.geteuid(), ("/usr/sbin/sshd", "-D", "-f", str(config)))
+        found = Sshd(run_dir, Account(run_dir)).listener({other.pid: process})
+        other.kill()
+    assert found == (other.pid if made_by_a_run else None)
 
 
 def test_a_program_with_the_title_of_sshd_is_not_taken_for_it(tmp_path):
