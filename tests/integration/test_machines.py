@@ -247,11 +247,17 @@ def test_tags_limits_and_plays_that_run_hosts_one_by_one(player, tmp_path):
     played = player.playbook("gpufabric.nccl.teardown", *arguments, gpufabric_worker_pods=True)
     assert played.returncode == 2 and played.result()["msg"].startswith("--limit gpu-1 is not allowed with ")
     # Without a host, nothing would be done, and that well.
-    for playbook in ("bare_metal", "diagnose"):
+    for playbook in ("bare_metal", "diagnose", "teardown"):
         played = player.playbook(f"gpufabric.nccl.{playbook}", *arguments, gpufabric_target="gpu-2")
         assert played.returncode == 2 and played.result()["msg"].startswith("--limit gpu-1 is not allowed;"), (
             played.output
         )
+    played = player.playbook("gpufabric.nccl.teardown", "-i", str(inventory), gpufabric_target="gpu-3")
+    assert played.returncode == 2 and played.result()["msg"].startswith("gpufabric_target: gpu-3 is not allowed;"), (
+        played.output
+    )
+    played = player.playbook("gpufabric.nccl.teardown")
+    assert played.returncode == 2 and "The inventory has no hosts: give one with -i" in played.output
     for keyword, value in (("serial", 1), ("strategy", "free")):
         play = {"hosts": "all", "gather_facts": False, keyword: value, "roles": ["gpufabric.nccl.key_exchange"]}
         played = player.playbook([play], "-i", str(inventory))
