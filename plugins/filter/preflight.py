@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible import constants as C
+from ansible import context
 from ansible.errors import AnsibleFilterError
+from ansible.plugins.loader import connection_loader
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import (
     problems_markdown,
     problems_text,
@@ -18,9 +21,20 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import s
 def ssh_endpoints(hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
     """The endpoints of hosts of the inventory."""
     try:
-        return summary.ssh_endpoints(hosts, variables)
+        return summary.ssh_endpoints(hosts, variables, _settings())
     except GpufabricError as error:
         raise AnsibleFilterError(f"ssh_endpoints: {error}") from error
+
+
+def _settings() -> dict[str, t.Any]:
+    """How Ansible logs in to hosts that have no variables for it: by its command line, the environment or ansible.cfg."""
+    # Only of plugins that are loaded the settings are known.
+    connection_loader.get("ssh", class_only=True)
+    settings = {
+        name: C.config.get_config_value(name, plugin_type="connection", plugin_name="ssh") for name in summary.SETTINGS
+    }
+    # Its --user has another name there.
+    return {**settings, "remote_user": context.CLIARGS.get("remote_user") or settings["remote_user"]}
 
 
 class FilterModule:

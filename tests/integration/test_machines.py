@@ -250,11 +250,30 @@ def test_tags_limits_and_plays_that_run_hosts_one_by_one(player, tmp_path):
     played = player.playbook("gpufabric.nccl.teardown", *arguments, gpufabric_worker_pods=True)
     assert played.returncode == 2 and played.result()["msg"].startswith("--limit gpu-1 is not allowed with ")
     # Without a host, nothing would be done, and that well.
-    for playbook in ("bare_metal", "diagnose"):
+    for playbook in ("bare_metal", "diagnose", "teardown"):
         played = player.playbook(f"gpufabric.nccl.{playbook}", *arguments, gpufabric_target="gpu-2")
         assert played.returncode == 2 and played.result()["msg"].startswith("--limit gpu-1 is not allowed;"), (
             played.output
         )
+    played = player.playbook("gpufabric.nccl.teardown", "-i", str(inventory), gpufabric_target="gpu-3")
+    assert played.returncode == 2 and played.result()["msg"].startswith("gpufabric_target: gpu-3 is not allowed;"), (
+        played.output
+    )
+    played = player.playbook("gpufabric.nccl.teardown")
+    assert played.returncode == 2 and "The inventory has no hosts: give one with -i" in played.output
+    # From some of its hosts nccl-tests may be removed.
+    removal = {
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        "nccl_tests_state": "absent",
+        "nccl_tests_dir": str(tmp_path / "none"),
+        "nccl_tests_run_id": "none",
+    }
+    played = player.playbook("gpufabric.nccl.nccl_tests", *arguments, gpufabric_hosts=["gpu-1", "gpu-2"], **removal)
+    assert played.returncode == 0, played.output
+    played = player.playbook("gpufabric.nccl.nccl_tests", *arguments, gpufabric_hosts=["gpu-1", "gpu-3"], **removal)
+    assert played.returncode == 2 and played.result()["msg"].startswith("gpufabric_hosts: 'gpu-3' is not allowed; "), (
+        played.output
+    )
     for keyword, value in (("serial", 1), ("strategy", "free")):
         play = {"hosts": "all", "gather_facts": False, keyword: value, "roles": ["gpufabric.nccl.key_exchange"]}
         played = player.playbook([play], "-i", str(inventory))

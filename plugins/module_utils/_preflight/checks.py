@@ -588,7 +588,8 @@ def check_rdma(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, list
             text = f"{port['device']}:{port['port']}"
             if port["state"] != "ACTIVE":
                 problems.append(problem("rdma-port-down", name, "", port=text, state=port["state"]))
-            elif re.match(r"[0-9]+\Z", index) and int(index) not in port["gids"]:
+            # On InfiniBand NCCL takes no heed of the index (ncclIbGetGidIndex).
+            elif port["link_layer"] != "InfiniBand" and re.match(r"[0-9]+\Z", index) and int(index) not in port["gids"]:
                 problems.append(problem("rdma-gid-missing", name, "", port=text, index=index))
         found[name] = [Finding("rdma", item) for item in problems]
     return found

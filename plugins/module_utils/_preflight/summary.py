@@ -24,24 +24,32 @@ Entry = t.Mapping[str, t.Any]
 #: What a client is told where sshd has the reason in its log.
 _REFUSALS = ("ssh-auth-refused", "ssh-closed", "ssh-session")
 
+#: What the command line, the environment or ansible.cfg may say of logins.
+SETTINGS = ("remote_user", "private_key_file", "ssh_args", "ssh_common_args", "ssh_extra_args")
 #: ssh itself, by the names that plays give it.
 _SSH_CONNECTIONS = ("ssh", "smart", "ansible.builtin.ssh", "paramiko", "paramiko_ssh", "ansible.netcommon.libssh")
 
 
-def ssh_endpoints(hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+def ssh_endpoints(
+    hosts: t.Iterable[str],
+    variables: t.Mapping[str, t.Mapping[str, t.Any]],
+    settings: t.Mapping[str, t.Any] | None = None,
+) -> list[dict[str, t.Any]]:
     """The endpoints that ``ssh_probe`` takes, of hosts of the inventory.
 
-    ``variables``: by host, as ``hostvars`` holds them. Hosts that are reached in another way, or over a jump host, are
-    left out. Raises OptionError.
+    ``variables``: by host, as ``hostvars`` holds them. ``settings``: SETTINGS of Ansible, for hosts without variables for them. Hosts
+    that are reached in another way, or over a jump host, are left out. Raises OptionError.
     """
+    settings = settings or {}
     endpoints = []
     for name in hosts:
         own = variables[name]
-        arguments = " ".join(str(own.get(f"ansible_ssh_{kind}_args") or "") for kind in ("common", "extra"))
+        kinds = ("ssh_args", "ssh_common_args", "ssh_extra_args")
+        arguments = " ".join(str(own.get(f"ansible_{kind}", settings.get(kind)) or "") for kind in kinds)
         try:
             options = _ssh_options(arguments)
         except ValueError:
-            option = f"ansible_ssh_common_args and ansible_ssh_extra_args of {name}"
+            option = f"ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args of {name}"
             raise OptionError(option, arguments, "arguments of ssh, with quotes in pairs") from None
         direct = not {"proxyjump", "proxycommand"} & set(options)
         if (own.get("ansible_connection") or "ssh") not in _SSH_CONNECTIONS or not direct:
@@ -50,8 +58,9 @@ def ssh_endpoints(hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[st
             "name": name,
             "address": str(_first(own, "ansible_ssh_host", "ansible_host") or name),
             "port": _port(name, _first(own, "ansible_ssh_port", "ansible_port") or 22),
-            "user": str(_first(own, "ansible_ssh_user", "ansible_user") or user_name()),
-            "key_file": _first(own, "ansible_ssh_private_key_file", "ansible_private_key_file"),
+            "user": str(_first(own, "ansible_ssh_user", "ansible_user") or settings.get("remote_user") or user_name()),
+            "key_file": _first(own, "ansible_ssh_private_key_file", "ansible_private_key_file")
+            or settings.get("private_key_file"),
         }
         is_checked = read_value(
             f"ansible_host_key_checking of {name}",

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible import context
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.filter.preflight import ssh_endpoints
 
@@ -12,3 +13,24 @@ from ansible_collections.gpufabric.nccl.plugins.filter.preflight import ssh_endp
 def test_odd_values_of_the_inventory_are_no_error_of_python():
     with pytest.raises(AnsibleFilterError, match="^ssh_endpoints: ansible_port of g1: 'ssh' is not allowed"):
         ssh_endpoints(["g1"], {"g1": {"ansible_port": "ssh"}})
+
+
+def test_hosts_without_variables_are_logged_in_to_as_ansible_does(monkeypatch):
+    """By its command line, the environment and ansible.cfg."""
+    monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", "/fleet.pem")
+    monkeypatch.setenv("ANSIBLE_SSH_ARGS", "-o StrictHostKeyChecking=no")
+    monkeypatch.setenv("ANSIBLE_REMOTE_USER", "ubuntu")
+    plain = {"address": "g1", "port": 22, "known_hosts": [], "name": "g1"}
+    assert ssh_endpoints(["g1"], {"g1": {}}) == [{**plain, "user": "ubuntu", "key_file": "/fleet.pem"}]
+    own = {
+        "ansible_user": "ada",
+        "ansible_ssh_private_key_file": "/own.pem",
+        "ansible_ssh_args": "-o UserKnownHostsFile=/h",
+    }
+    assert ssh_endpoints(["g1"], {"g1": own}) == [
+        {**plain, "user": "ada", "key_file": "/own.pem", "known_hosts": ["/h"]}
+    ]
+    monkeypatch.setattr(context, "CLIARGS", {"remote_user": "cloud", "ssh_common_args": "-J bastion"})
+    assert ssh_endpoints(["g1"], {"g1": {}}) == []
+    (endpoint,) = ssh_endpoints(["g1"], {"g1": {"ansible_ssh_common_args": ""}})
+    assert endpoint["user"] == "cloud"

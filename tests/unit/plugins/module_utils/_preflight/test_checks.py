@@ -388,6 +388,9 @@ def test_rdma_ports_in_use():
     assert found(of_ranks("mlx4")) == {name: ["rdma-device-missing"] for name in hosts}
     assert found(of_ranks("mlx5_0", "5")) == {name: ["rdma-gid-missing"] for name in hosts}
     assert found(of_ranks("mlx5_0", "3")) == {}
+    # NCCL reads the index of RoCE ports alone.
+    infiniband = {**PORT, "link_layer": "InfiniBand", "gids": [0]}
+    assert found(of_ranks("mlx5_0", "3"), {"g1": seen_with({**FACTS, "rdma": [infiniband]})}) == {}
     assert found(of_ranks("mlx5_0", "-1")) == {}
 
 

@@ -49,8 +49,8 @@ def test_endpoints_of_the_inventory():
         ),
         (
             {"ansible_ssh_common_args": "-o 'User=u"},
-            'ansible_ssh_common_args and ansible_ssh_extra_args of g1: "-o \'User=u " is not allowed; allowed: arguments of'
-            " ssh, with quotes in pairs",
+            'ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args of g1: " -o \'User=u " is not allowed;'
+            " allowed: arguments of ssh, with quotes in pairs",
         ),
     ],
 )
