@@ -12,6 +12,8 @@ import abc
 import math
 import os
 import re
+import shlex
+import shutil
 import time
 import typing as t
 
@@ -44,6 +46,11 @@ _NO_LOG = "unable to retrieve container logs"
 #: server is restarted.
 _OUTAGE = 120
 _PAUSE = 2
+#: Seconds that a module may take besides those that it is to wait. Its requests have no limit, and what stands before an API server may
+#: accept them and never answer; an API server that works ends each after a minute.
+_LONGEST = 120
+#: How timeout (coreutils) ends after that time.
+_TIMED_OUT = 124
 
 
 def cluster_of(variables: t.Mapping[str, t.Any]) -> dict[str, str | None]:
@@ -83,6 +90,8 @@ def _reason(answer: t.Mapping[str, t.Any]) -> str:
 
 class ClusterMixin(ActionBase):
     """How an action asks: after ``prepare``, by ``ask`` and ``execute``."""
+
+    _limit = _LONGEST
 
     def prepare(self, arguments: t.Mapping[str, t.Any], task_vars: dict[str, t.Any] | None) -> None:
         """Take the action's arguments, among them those of CLUSTER_ARGUMENTS."""
@@ -133,11 +142,14 @@ class ClusterMixin(ActionBase):
     def execute(self, module: str, **arguments: t.Any) -> dict[str, t.Any]:
         """Run a module of kubernetes.core on the cluster, again and again where the API server is away for a while."""
         given = {name: value for name, value in {**self._cluster, **arguments}.items() if value is not None}
+        self._limit = _LONGEST + (arguments["wait_timeout"] if arguments.get("wait") else 0)
         # Modules write their arguments to the controller's log, and objects have values of variables, which may be secret.
         variables = {**self._task_vars, "ansible_no_target_syslog": True}
         deadline = None
         while True:
             answer = self._execute_module(module_name=module, module_args=given, task_vars=variables)
+            if answer.get("failed") and answer.get("rc") == _TIMED_OUT:
+                answer = {"failed": True, "msg": f"The API server gave no answer in {self._limit} s"}
             if not _is_away(answer):
                 self._answered = True
                 return answer
@@ -146,6 +158,13 @@ class ClusterMixin(ActionBase):
                 return answer
             self.show(f"the API server does not answer, asked again for {_OUTAGE} s")
             time.sleep(_PAUSE)
+
+    def _low_level_execute_command(self, cmd: str, *arguments: t.Any, **options: t.Any) -> dict[str, t.Any]:
+        """Run a command of a module, for a limited time if this machine can."""
+        if self._connection.transport == "local" and shutil.which("timeout"):
+            cmd = shlex.join(["timeout", "--kill-after=5", str(self._limit), "/bin/sh", "-c", cmd])
+        answer: dict[str, t.Any] = super()._low_level_execute_command(cmd, *arguments, **options)
+        return answer
 
 
 class ClusterAction(ClusterMixin):

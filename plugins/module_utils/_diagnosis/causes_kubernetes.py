@@ -40,6 +40,8 @@ ENTRIES = (
             "Max retries exceeded with url",
             r"(?P<reason>HTTPS?ConnectionPool\([^)]*\): Max retries exceeded)(?!.*CERTIFICATE_VERIFY_FAILED)",
         ),
+        # What stands before it accepts connections, or a program of the kubeconfig that logs in waits for somebody.
+        signature("The API server gave no answer in", r"The API server gave (?P<reason>no answer in \d+ s)"),
         # It is being restarted, or its etcd is.
         signature(
             "currently unable to handle the request",
