@@ -261,19 +261,6 @@ def test_tags_limits_and_plays_that_run_hosts_one_by_one(player, tmp_path):
     )
     played = player.playbook("gpufabric.nccl.teardown")
     assert played.returncode == 2 and "The inventory has no hosts: give one with -i" in played.output
-    # From some of its hosts nccl-tests may be removed.
-    removal = {
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-        "nccl_tests_state": "absent",
-        "nccl_tests_dir": str(tmp_path / "none"),
-        "nccl_tests_run_id": "none",
-    }
-    played = player.playbook("gpufabric.nccl.nccl_tests", *arguments, gpufabric_hosts=["gpu-1", "gpu-2"], **removal)
-    assert played.returncode == 0, played.output
-    played = player.playbook("gpufabric.nccl.nccl_tests", *arguments, gpufabric_hosts=["gpu-1", "gpu-3"], **removal)
-    assert played.returncode == 2 and played.result()["msg"].startswith("gpufabric_hosts: 'gpu-3' is not allowed; "), (
-        played.output
-    )
     for keyword, value in (("serial", 1), ("strategy", "free")):
         play = {"hosts": "all", "gather_facts": False, keyword: value, "roles": ["gpufabric.nccl.key_exchange"]}
         played = player.playbook([play], "-i", str(inventory))
