@@ -192,7 +192,7 @@ def test_many_collectives_print_together_no_more_than_one(call, tmp_path):
     runs.chmod(0o755)
     names = "all_reduce all_gather reduce_scatter broadcast reduce"
     printed = call(LAUNCH, RUNS=str(runs), GPUFABRIC_COLLECTIVES=names)
-    assert printed.count(": cut ") == printed.count(" 0 0\n") == 5
+    assert printed.count(": cut ") == len(re.findall(r" 0 \d+\n", printed)) == 5
     # A kubelet keeps 10 MiB, with 40 bytes of its own for each line.
     assert len(printed) < (6 << 20) + 4000
 
