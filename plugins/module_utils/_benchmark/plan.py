@@ -49,7 +49,6 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
     check_environment,
     check_mca,
     exact_names,
-    parse_release,
     unusable,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.points import PROGRAM_JSON
@@ -398,19 +397,15 @@ def _gpus_text(kind: tuple[int, tuple[str, ...]]) -> str:
     return " ".join(filter(None, (str(count), " and ".join(names))))
 
 
-def control_network(
-    nodes: t.Mapping[str, NodeInfo], addresses: t.Mapping[str, str], mca: t.Mapping[str, t.Any] | None = None
-) -> str:
+def control_network(nodes: t.Mapping[str, NodeInfo], addresses: t.Mapping[str, str]) -> str:
     """The value of Open MPI's *_if_include that means, on every host, the network that its address is in.
 
-    By the interface's name where that is the same everywhere, else by the subnet where that is. ``mca``: of the user. Raises NodeError.
+    By the interface's name where that is the same everywhere, else by the subnet where that is. Raises NodeError.
     """
     found = {host: _interface_of(nodes[host], address) for host, address in addresses.items()}
     unknown = [host for host, item in found.items() if item is None]
     if unknown:
         raise ProblemError(*(problem("control-address-missing", host, address=addresses[host]) for host in unknown))
-    if "pml" not in (mca or {}):
-        _check_one_address({host: item[0] for host, item in found.items() if item}, nodes)
     names = {item[0] for item in found.values() if item}
     subnets = {item[1] for item in found.values() if item}
     if len(names) == 1:
@@ -424,22 +419,6 @@ def control_network(
             if item
         )
     )
-
-
-def _check_one_address(interfaces: t.Mapping[str, str], nodes: t.Mapping[str, NodeInfo]) -> None:
-    """Raise ProblemError if ranks would hang: Open MPI 4 names one address of an interface to the others, and connects by another.
-
-    ``interfaces``: of the control network, by host.
-    """
-    problems = []
-    for host, name in interfaces.items():
-        mpi = nodes[host]["mpi"]
-        of_it = [one["addresses"] for one in nodes[host]["interfaces"] if one["name"] == name]
-        four = [address for own in of_it for address in own if ":" not in address]
-        if len(interfaces) > 1 and len(four) > 1 and mpi and parse_release(mpi["version"])[0] < 5:
-            problems.append(problem("control-addresses", host, interface=name, addresses=listing(four)))
-    if problems:
-        raise ProblemError(*problems)
 
 
 def data_plane(nodes: t.Mapping[str, NodeInfo]) -> dict[str, t.Any]:
@@ -598,7 +577,7 @@ def plan_benchmark(
     }
     return {
         **plan,
-        "control": control_network(nodes, addresses, settings.get("mca")),
+        "control": control_network(nodes, addresses),
         "hosts": [
             {
                 "name": peer["name"],

@@ -320,7 +320,7 @@ ENTRIES = (
         "A rank got a connection from [{address}, which is not an address of its peer|an address that is not one of"
         " its peer's].",
         "Set gpufabric_control_interface to the one interface that all hosts have; check routes and NAT between the"
-        " hosts. Open MPI 4 needs an interface with one address.",
+        " hosts.",
         signature(
             "detected an inbound MPI TCP connection request",
             r"Local host: +(?P<host>\S+) .*?Source IP of socket: +(?P<address>\S+)",

@@ -78,15 +78,6 @@ ENTRIES = (
         found_by=_FOUND_BY,
     ),
     entry(
-        "control-addresses",
-        "The control interface[ {interface}] has several addresses[: {addresses}]. Open MPI 4 names one of them to the other hosts and"
-        " connects by another one, so that the ranks wait for ever.",
-        "Take the others away (ip address del), or set gpufabric_control_interface or gpufabric_control_subnet to another interface. Open MPI"
-        " 5 needs only one address to be chosen: set gpufabric_control_subnet of the host to ADDRESS/32.",
-        found_by=_FOUND_BY,
-        source="Open MPI 4.1 and 5.0 on a host with two addresses",
-    ),
-    entry(
         "data-interface-unset",
         "gpufabric_data_interface is set for other workers, but not for this one.",
         "Set gpufabric_data_interface for all workers, or gpufabric_data_subnet.",

@@ -462,19 +462,6 @@ def test_control_network_by_name_or_by_subnet():
         control_network(found, addresses)
 
 
-def test_open_mpi_4_needs_a_control_interface_with_one_address():
-    """Ranks would wait for ever for one that is known by another address. Open MPI 5 does with two, and so does another pml."""
-    found = nodes()
-    found["g2"]["interfaces"][1]["addresses"] += ["10.0.0.112/24", "fd00::2/64"]
-    with pytest.raises(ProblemError, match=r"eth0 has several addresses: 10\.0\.0\.2/24, 10\.0\.0\.112/24\.") as error:
-        plan_benchmark(found, PEERS, SETTINGS)
-    assert [(item.id, item.host) for item in error.value.problems] == [("control-addresses", "g2")]
-    assert plan_benchmark(found, PEERS, {**SETTINGS, "mca": {"pml": "ucx"}})["control"] == "eth0"
-    for one in found.values():
-        one["mpi"]["version"] = "5.0.11"
-    assert plan_benchmark(found, PEERS, SETTINGS)["control"] == "eth0"
-
-
 def test_the_data_interface_by_its_one_name_or_for_each_node():
     found = nodes()
     assert data_plane(found) == {"data": None, "node_env": {}}
