@@ -349,11 +349,16 @@ ENTRIES = (
     entry(
         "pam-refused",
         "PAM does not let [{user}|the user] in.",
-        "Check /etc/pam.d/sshd on the host for pam_access, pam_nologin and pam_slurm; or run sshd without PAM:"
-        " use_pam: false.",
+        "Check /etc/pam.d/sshd on the host: its account modules (pam_access, pam_nologin, pam_slurm) and its session modules"
+        " (pam_limits refuses more logins than maxlogins of /etc/security/limits.conf allows). key_exchange's own sshd uses PAM"
+        " only if the account is locked: usermod -p '*' on the account ends that.",
         signature("by PAM account configuration", r"Access denied for user (?P<user>\S+) by PAM account configuration"),
         signature("See pam_nologin"),
         signature("PAM: ", r"fatal: PAM: pam_\w+\(\): "),
+        # sshd goes on, and ends the session with 254.
+        signature("pam_open_session(): ", r"PAM: pam_open_session\(\): "),
+        # What pam_limits says to who logs in.
+        signature("There were too many logins for", r"There were too many logins for '(?P<user>[^']+)'"),
         signature("pam_slurm", r"Access denied: user (?P<user>\S+) .*has no active jobs"),
         follows=("account-expired",),
     ),

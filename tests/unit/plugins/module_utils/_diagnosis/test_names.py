@@ -24,7 +24,7 @@ FOREIGN = {
     "parameters of Open MPI": {"btl_tcp_if_include", "plm_rsh_agent", "plm_ssh_agent"},
     "programs and modules of the kernel": {"fi_info", "ib_write_bw", "ibv_devinfo", "nvidia_peermem", "show_gids"},
     "files and settings of ssh, PAM and SELinux": {
-        *("authorized_keys", "known_hosts", "pam_access", "pam_nologin", "pam_slurm", "ssh_port_t"),
+        *("authorized_keys", "known_hosts", "pam_access", "pam_limits", "pam_nologin", "pam_slurm", "ssh_port_t"),
     },
 }
 #: Roles whose variables the templates name by the fact ``prefix``.
