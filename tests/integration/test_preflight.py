@@ -524,6 +524,22 @@ def test_a_session_that_prints_without_end_holds_nothing_up(mesh, faults):
     check(result, [NOISY], faults)
 
 
+TAKEN = Fault("a machine without this sshd has the address of the worker", "connect-refused", "g2", stage="connect")
+
+
+def test_another_machine_has_the_address_of_a_worker(mesh, faults):
+    """Both answer who has it, and the launcher heard the other one last."""
+    address = mesh.nodes.addresses[TAKEN.node]
+    mac = mesh.nodes.shell("g3", "cat /sys/class/net/eth0/address").stdout.strip()
+    other = Fault("", "", "g3", f"ip address add {address}/32 dev lo", f"ip address del {address}/32 dev lo")
+    launcher = Fault("", "", "g1", f"ip neigh replace {address} lladdr {mac} dev eth0 nud permanent",
+                     f"ip neigh del {address} dev eth0")  # fmt: skip
+    with made(mesh, [other, launcher]):
+        (result,) = mesh.preflight()
+    check(result, [TAKEN], faults)
+    assert "ip neigh" in result["problems"][0]["cure"]
+
+
 KEY = "RUN/ssh/id_ed25519"
 KEY_FAULTS = [
     Fault("the private key is missing", "ssh-key-missing", "g1", f"mv {KEY} /root/key", f"mv /root/key {KEY}"),

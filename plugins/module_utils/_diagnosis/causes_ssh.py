@@ -63,7 +63,8 @@ ENTRIES = (
     entry(
         "connect-refused",
         "Nothing listens on [{address} port {port}|the port of ssh], or a firewall resets the connection.",
-        "Start sshd (run key_exchange again), or correct the port: ansible_port, key_exchange_port.",
+        "Start sshd (run key_exchange again), or correct the port: ansible_port, key_exchange_port. If sshd does run on the host, another"
+        " machine may have its address: compare what ip neigh shows for it, from where the login failed, with the host's own ip link.",
         signature("Connection refused", _CONNECT + r"Connection refused"),
         statuses=(255,),
     ),
