@@ -104,3 +104,9 @@ def test_a_name_that_is_missing_is_seen(known):
         "docs/openmpi.md nowhere",
         "docs/no.md ",
     ]
+
+
+def test_a_cure_names_the_variable_of_playbooks_too():
+    """``-e run_dir=PATH`` changes nothing: it is an option of modules alone."""
+    cures = {entry.id: entry.cure for entry in CATALOGUE.entries.values() if re.search(r"\brun_dir\b", entry.cure)}
+    assert cures and all("gpufabric_run_dir" in cure for cure in cures.values()), cures
