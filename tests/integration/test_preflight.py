@@ -62,6 +62,8 @@ DROP = "iptables -I INPUT -i eth0 -p tcp --dport PORT -j "
 TO_LAUNCHER = "iptables -I OUTPUT -d LAUNCHER -p tcp --syn -j DROP"
 #: Shell: sshd reads its configuration again. It writes the file with its pid when it listens.
 AGAIN = "rm RUN/sshd/sshd.pid; kill -HUP PID; until [ -s RUN/sshd/sshd.pid ]; do sleep 0.1; done"
+#: Shell: sshd has logins go through PAM, as it does where the account is locked.
+PAM = f"sed -i 's/^UsePAM .*/UsePAM yes/' RUN/sshd/sshd_config; {AGAIN}"
 NEW_HOST_KEY = "rm RUN/sshd/ssh_host_ed25519_key*; ssh-keygen -q -t ed25519 -N '' -f RUN/sshd/ssh_host_ed25519_key"
 #: Shell: a connection that does not log in is as many as this sshd takes.
 CROWD = (
@@ -314,8 +316,7 @@ REFUSED: list[Fault] = [
         "PAM refuses the account",
         "pam-refused",
         "g4",
-        "cp /etc/pam.d/sshd /root/pam; sed -i '1i account required pam_deny.so' /etc/pam.d/sshd;"
-        f" sed -i 's/^UsePAM .*/UsePAM yes/' RUN/sshd/sshd_config; {AGAIN}",
+        f"cp /etc/pam.d/sshd /root/pam; sed -i '1i account required pam_deny.so' /etc/pam.d/sshd; {PAM}",
         "mv /root/pam /etc/pam.d/sshd",
     ),
     Fault("the host keys are deleted while sshd runs", "sshd-no-host-keys", "g5", "rm RUN/sshd/ssh_host_*"),
@@ -339,6 +340,18 @@ REFUSED: list[Fault] = [
         'sed -i -E \'s/expiry-time="[0-9]+"/expiry-time="20260101"/\' RUN/sshd/authorized_keys',
         stand_in="the day in authorized_keys is in the past, and the clock is right",
     ),
+]
+#: The same, by PAM.
+REFUSED_BY_PAM: list[Fault] = [
+    Fault(
+        "PAM refuses the session",
+        "pam-refused",
+        "g2",
+        f"cp /etc/pam.d/sshd /root/pam; echo 'session required pam_deny.so' >> /etc/pam.d/sshd; {PAM}",
+        "mv /root/pam /etc/pam.d/sshd",
+    ),
+    Fault("the account has expired", "account-expired", "g3", f"chage -E 1 root; {PAM}", "chage -E -1 root"),
+    Fault("the password has expired", "account-expired", "g4", f"chage -d 0 root; {PAM}", "chage -d -1 root"),
 ]
 
 
@@ -511,6 +524,22 @@ def test_a_session_that_prints_without_end_holds_nothing_up(mesh, faults):
     check(result, [NOISY], faults)
 
 
+TAKEN = Fault("a machine without this sshd has the address of the worker", "connect-refused", "g2", stage="connect")
+
+
+def test_another_machine_has_the_address_of_a_worker(mesh, faults):
+    """Both answer who has it, and the launcher heard the other one last."""
+    address = mesh.nodes.addresses[TAKEN.node]
+    mac = mesh.nodes.shell("g3", "cat /sys/class/net/eth0/address").stdout.strip()
+    other = Fault("", "", "g3", f"ip address add {address}/32 dev lo", f"ip address del {address}/32 dev lo")
+    launcher = Fault("", "", "g1", f"ip neigh replace {address} lladdr {mac} dev eth0 nud permanent",
+                     f"ip neigh del {address} dev eth0")  # fmt: skip
+    with made(mesh, [other, launcher]):
+        (result,) = mesh.preflight()
+    check(result, [TAKEN], faults)
+    assert "ip neigh" in result["problems"][0]["cure"]
+
+
 KEY = "RUN/ssh/id_ed25519"
 KEY_FAULTS = [
     Fault("the private key is missing", "ssh-key-missing", "g1", f"mv {KEY} /root/key", f"mv /root/key {KEY}"),
@@ -658,8 +687,9 @@ def test_programs_that_differ(mesh, faults):
     assert told["program-missing"] == "g2" and "program-library-missing" not in told
 
 
-def test_the_reason_of_a_refusal_is_read_in_the_log_of_sshd(mesh, faults):
-    shells = {fault.node: mesh.words(fault.node, fault.make) for fault in REFUSED}
+@pytest.mark.parametrize("refused", [REFUSED, REFUSED_BY_PAM], ids=["sshd", "pam"])
+def test_the_reason_of_a_refusal_is_read_in_the_log_of_sshd(mesh, faults, refused):
+    shells = {fault.node: mesh.words(fault.node, fault.make) for fault in refused}
     peers = [{**sshd, "name": name} for name, sshd in mesh.sshds.items()]
     # The connection that the role needs is there before login is impossible.
     make = {"ansible.builtin.raw": "{{ shells[inventory_hostname] | default('true') }}"}
@@ -668,18 +698,19 @@ def test_the_reason_of_a_refusal_is_read_in_the_log_of_sshd(mesh, faults):
     try:
         played = mesh.nodes.playbook([play], shells=shells, gpufabric_peers=peers, preflight_fail=False)
     finally:
-        for fault in REFUSED:
+        for fault in refused:
             mesh.shell(fault.node, fault.mend)
         mesh.restore()
     told = played.result(action="ansible.builtin.set_fact")["ansible_facts"]["preflight_result"]
-    record(faults, told["problems"], REFUSED, "the role preflight")
+    record(faults, told["problems"], refused, "the role preflight")
+    named = {fault.node: [fault.problem] for fault in refused}
     assert {host["name"]: host["problems"] for host in told["hosts"]} == {
-        "g1": [], **{fault.node: [fault.problem] for fault in REFUSED}
-    }  # fmt: skip
-    # The log of no other host is read.
+        name: named.get(name, []) for name in mesh.nodes.names
+    }
+    # The log of no other host is read. That an account has expired, PAM tells the launcher.
     logs = played.result(action="gpufabric.nccl.sshd_log")["results"]
-    assert {log["item"] for log in logs} == {fault.node for fault in REFUSED}
-    assert played.returncode == 0 and "not allowed because account is locked" in played.output
+    assert {log["item"] for log in logs} == {fault.node for fault in refused if fault.problem != "account-expired"}
+    assert played.returncode == 0 and ("not allowed because account is locked" in played.output) is (refused is REFUSED)
 
 
 def test_the_role_stops_with_what_a_person_needs(mesh):

@@ -63,7 +63,8 @@ ENTRIES = (
     entry(
         "connect-refused",
         "Nothing listens on [{address} port {port}|the port of ssh], or a firewall resets the connection.",
-        "Start sshd (run key_exchange again), or correct the port: ansible_port, key_exchange_port.",
+        "Start sshd (run key_exchange again), or correct the port: ansible_port, key_exchange_port. If sshd does run on the host, another"
+        " machine may have its address: compare what ip neigh shows for it, from where the login failed, with the host's own ip link.",
         signature("Connection refused", _CONNECT + r"Connection refused"),
         statuses=(255,),
     ),
@@ -349,11 +350,16 @@ ENTRIES = (
     entry(
         "pam-refused",
         "PAM does not let [{user}|the user] in.",
-        "Check /etc/pam.d/sshd on the host for pam_access, pam_nologin and pam_slurm; or run sshd without PAM:"
-        " use_pam: false.",
+        "Check /etc/pam.d/sshd on the host: its account modules (pam_access, pam_nologin, pam_slurm) and its session modules"
+        " (pam_limits refuses more logins than maxlogins of /etc/security/limits.conf allows). key_exchange's own sshd uses PAM"
+        " only if the account is locked: usermod -p '*' on the account ends that.",
         signature("by PAM account configuration", r"Access denied for user (?P<user>\S+) by PAM account configuration"),
         signature("See pam_nologin"),
         signature("PAM: ", r"fatal: PAM: pam_\w+\(\): "),
+        # sshd goes on, and ends the session with 254.
+        signature("pam_open_session(): ", r"PAM: pam_open_session\(\): "),
+        # What pam_limits says to who logs in.
+        signature("There were too many logins for", r"There were too many logins for '(?P<user>[^']+)'"),
         signature("pam_slurm", r"Access denied: user (?P<user>\S+) .*has no active jobs"),
         follows=("account-expired",),
     ),

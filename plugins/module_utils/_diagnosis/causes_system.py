@@ -86,7 +86,7 @@ ENTRIES = (
     entry(
         "disk-full",
         "The file system of [{path}|the run directory, or /tmp,] is full[: {free} are free][, {wanted} are needed].",
-        "Make room in it, or set another directory: run_dir, TMPDIR.",
+        "Make room in it, or set another directory: run_dir (in playbooks gpufabric_run_dir), TMPDIR.",
         signature(
             "there is not enough space for",
             r"not enough space for (?P<path>(?!/dev/shm)\S+) .*?Local host: +(?P<host>\S+)",
@@ -112,7 +112,7 @@ ENTRIES = (
     entry(
         "disk-unwritable",
         "The user cannot write to [{path}|the run directory, or to /tmp].",
-        "Set the owner and mode of the directory, or set another one: run_dir, TMPDIR.",
+        "Set the owner and mode of the directory, or set another one: run_dir (in playbooks gpufabric_run_dir), TMPDIR.",
         signature(
             "mkdir was unable to create the desired directory",
             r"Directory: +(?P<path>\S+) +Error: +(?!No space)\w",

@@ -24,7 +24,7 @@ FOREIGN = {
     "parameters of Open MPI": {"btl_tcp_if_include", "plm_rsh_agent", "plm_ssh_agent"},
     "programs and modules of the kernel": {"fi_info", "ib_write_bw", "ibv_devinfo", "nvidia_peermem", "show_gids"},
     "files and settings of ssh, PAM and SELinux": {
-        *("authorized_keys", "known_hosts", "pam_access", "pam_nologin", "pam_slurm", "ssh_port_t"),
+        *("authorized_keys", "known_hosts", "pam_access", "pam_limits", "pam_nologin", "pam_slurm", "ssh_port_t"),
     },
 }
 #: Roles whose variables the templates name by the fact ``prefix``.
@@ -104,3 +104,9 @@ def test_a_name_that_is_missing_is_seen(known):
         "docs/openmpi.md nowhere",
         "docs/no.md ",
     ]
+
+
+def test_a_cure_names_the_variable_of_playbooks_too():
+    """``-e run_dir=PATH`` changes nothing: it is an option of modules alone."""
+    cures = {entry.id: entry.cure for entry in CATALOGUE.entries.values() if re.search(r"\brun_dir\b", entry.cure)}
+    assert cures and all("gpufabric_run_dir" in cure for cure in cures.values()), cures
