@@ -93,10 +93,18 @@ def play_of(directory: pathlib.Path, kubeconfig: pathlib.Path, *tasks: t.Mapping
     return ansible(directory, "ansible-playbook", "play.yml", collections=impatient(directory))
 
 
-def test_a_question_that_nobody_answers_ends(tmp_path: pathlib.Path, kubeconfig: pathlib.Path) -> None:
+def test_a_question_that_nobody_answers_ends(
+    tmp_path: pathlib.Path, kubeconfig: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As the one of Busybox, which Alpine has: it knows no long options.
+    program = tmp_path / "bin/timeout"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncase $1 in --*) exit 1;; esac\nexec {shutil.which("timeout")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     arguments = f"kubeconfig={kubeconfig} namespace=x label_selector=a=b"
-    program = (sys.executable, "-c", PROGRAM, "10", "localhost", "-m", "gpufabric.nccl.pods_ready", "-a", arguments)
-    play = ansible(tmp_path, *program)
+    command = (sys.executable, "-c", PROGRAM, "10", "localhost", "-m", "gpufabric.nccl.pods_ready", "-a", arguments)
+    play = ansible(tmp_path, *command)
     assert play.returncode == 2, play.stdout + play.stderr
     assert UNANSWERED.format(10) in play.stdout
 
