@@ -27,6 +27,8 @@ _RULES = (
     r"exceeded quota|violates PodSecurity|denied the request|(?:maximum|minimum) \S+ usage|error looking up service account"
     r"|unable to validate against any security context constraint"
 )
+#: Reasons of HTTP that pass: those of API servers, nginx and HAProxy.
+_PASSES = "Bad Gateway|Gateway Time-?out|Service (?:Temporarily )?Unavailable|Too Many Requests"
 
 ENTRIES = (
     entry(
@@ -52,6 +54,14 @@ ENTRIES = (
             r"(?:^|:)(?P<reason>[^:]* unable to return a response in the time allotted)",
         ),
         signature("etcdserver: ", r"(?P<reason>etcdserver: (?:leader changed|request timed out|no leader)[^\"]*)"),
+        signature(
+            "did not complete within", r"(?P<reason>request did not complete within (?:the allotted|requested) timeout)"
+        ),
+        # It has too much to do, or is away from the proxy or load balancer before it.
+        signature("Reason: ", rf"^Reason: (?P<reason>{_PASSES})", kinds=("kubernetes", "any")),
+        signature("Gateway", rf"<h1>\d+ (?P<reason>{_PASSES})", kinds=("kubernetes", "any")),
+        signature("Unavailable", rf"<h1>\d+ (?P<reason>{_PASSES})", kinds=("kubernetes", "any")),
+        signature("Too many requests, please try again", r"(?P<reason>[Tt]oo many requests, please try again later)"),
     ),
     entry(
         "kube-token-expired",
