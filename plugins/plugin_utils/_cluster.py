@@ -162,7 +162,8 @@ class ClusterMixin(ActionBase):
     def _low_level_execute_command(self, cmd: str, *arguments: t.Any, **options: t.Any) -> dict[str, t.Any]:
         """Run a command of a module, for a limited time if this machine can."""
         if self._connection.transport == "local" and shutil.which("timeout"):
-            cmd = shlex.join(["timeout", "--kill-after=5", str(self._limit), "/bin/sh", "-c", cmd])
+            # Busybox has no long options.
+            cmd = shlex.join(["timeout", "-k", "5", str(self._limit), "/bin/sh", "-c", cmd])
         answer: dict[str, t.Any] = super()._low_level_execute_command(cmd, *arguments, **options)
         return answer
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
+import typing as t
 
+import pytest
 import yaml
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -28,29 +31,97 @@ AdHocCLI.cli_executor(sys.argv)
 """
 
 
-def test_a_question_that_nobody_answers_ends(tmp_path: pathlib.Path) -> None:
-    kubeconfig = tmp_path / "kubeconfig"
+#: What asks the cluster by tasks that have a limit, by role.
+PLAYS = {
+    "mpijob": {"ansible.builtin.include_role": {"name": "gpufabric.nccl.mpijob"}},
+    "isolate": {"ansible.builtin.include_role": {"name": "gpufabric.nccl.isolate", "tasks_from": "mark"}},
+}
+UNANSWERED = "The API server of the cluster does not answer: no answer in {} s."
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: pathlib.Path) -> t.Iterator[pathlib.Path]:
+    path = tmp_path / "kubeconfig"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"http://127.0.0.1:{server.getsockname()[1]}"
         config = {
-            "clusters": [{"name": "silent", "cluster": {"server": address}}],
+            "clusters": [
+                {"name": "silent", "cluster": {"server": f"http://127.0.0.1:{server.getsockname()[1]}"}},
+            ],
             "users": [{"name": "user", "user": {"token": "none"}}],
             "contexts": [{"name": "silent", "context": {"cluster": "silent", "user": "user"}}],
             "current-context": "silent",
         }
-        kubeconfig.write_text(yaml.safe_dump(config))
-        arguments = f"kubeconfig={kubeconfig} namespace=x label_selector=a=b"
-        play = subprocess.run(
-            [sys.executable, "-c", PROGRAM, "10", "localhost", "-m", "gpufabric.nccl.pods_ready", "-a", arguments],
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                "ANSIBLE_COLLECTIONS_PATH": f"{ROOT / 'build/collections'}:{ROOT / '.venv/collections'}",
-            },
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        path.write_text(yaml.safe_dump(config))
+        yield path
+
+
+def ansible(directory: pathlib.Path, *command: str, collections: pathlib.Path = ROOT / "build/collections") -> t.Any:
+    return subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": f"{collections}:{ROOT / '.venv/collections'}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def impatient(directory: pathlib.Path) -> pathlib.Path:
+    """Where the collection is with tasks that have a limit of 5 s."""
+    collection = directory / "collections/ansible_collections/gpufabric/nccl"
+    collection.mkdir(parents=True)
+    for name in ("galaxy.yml", "meta", "playbooks", "plugins"):
+        (collection / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "roles", collection / "roles")
+    limited = [path for path in collection.glob("roles/*/tasks/*.yml") if "timeout: 120" in path.read_text()]
+    assert limited
+    for path in limited:
+        path.write_text(path.read_text().replace("timeout: 120\n", "timeout: 5\n"))
+    return directory / "collections"
+
+
+def play_of(directory: pathlib.Path, kubeconfig: pathlib.Path, *tasks: t.Mapping[str, t.Any]) -> t.Any:
+    variables = {
+        "gpufabric_kubeconfig": str(kubeconfig),
+        "gpufabric_namespace": "x",
+        "mpijob_image": "x",
+        "mpijob_hostfile_launcher": "localhost",
+    }
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": variables, "tasks": tasks}
+    (directory / "play.yml").write_text(yaml.safe_dump([play]))
+    return ansible(directory, "ansible-playbook", "play.yml", collections=impatient(directory))
+
+
+def test_a_question_that_nobody_answers_ends(
+    tmp_path: pathlib.Path, kubeconfig: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As the one of Busybox, which Alpine has: it knows no long options.
+    program = tmp_path / "bin/timeout"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncase $1 in --*) exit 1;; esac\nexec {shutil.which("timeout")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    arguments = f"kubeconfig={kubeconfig} namespace=x label_selector=a=b"
+    command = (sys.executable, "-c", PROGRAM, "10", "localhost", "-m", "gpufabric.nccl.pods_ready", "-a", arguments)
+    play = ansible(tmp_path, *command)
     assert play.returncode == 2, play.stdout + play.stderr
-    assert "The API server of the cluster does not answer: no answer in 10 s." in play.stdout
+    assert UNANSWERED.format(10) in play.stdout
+
+
+@pytest.mark.parametrize("role", PLAYS)
+def test_a_role_whose_question_nobody_answers_says_so(
+    tmp_path: pathlib.Path, kubeconfig: pathlib.Path, role: str
+) -> None:
+    play = play_of(tmp_path, kubeconfig, PLAYS[role])
+    assert play.returncode == 2, play.stdout + play.stderr
+    assert UNANSWERED.format(120) in play.stdout
+
+
+def test_the_hostfile_of_a_job_is_read_without_the_cluster_too(
+    tmp_path: pathlib.Path, kubeconfig: pathlib.Path
+) -> None:
+    # Its file is not here: what matters is that its module was asked.
+    tasks = {"name": "gpufabric.nccl.mpijob", "tasks_from": "hostfile"}
+    play = play_of(tmp_path, kubeconfig, {"ansible.builtin.include_role": tasks})
+    assert "TASK [gpufabric.nccl.mpijob : Hostfile | Write it]" in play.stdout, play.stdout + play.stderr

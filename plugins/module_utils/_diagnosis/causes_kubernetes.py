@@ -22,11 +22,15 @@ _BY_PODS = "worker_pods, mpijob"
 _BY_DNS = "mpi_hostfile, with worker_pods"
 #: What the variables of the role begin with.
 _ROLE = "[{prefix}|worker_pods_]"
+#: How some rules for pods begin to say what they refuse.
+_REFUSALS = r"(?:maximum|minimum) \S+ usage per|failed quota:|ValidatingAdmissionPolicy|no PriorityClass"
 #: What the API server refuses for other reasons than a user's rights.
 _RULES = (
-    r"exceeded quota|violates PodSecurity|denied the request|(?:maximum|minimum) \S+ usage|error looking up service account"
+    rf"exceeded quota|violates PodSecurity|denied the request|{_REFUSALS}|error looking up service account"
     r"|unable to validate against any security context constraint"
 )
+#: Reasons of HTTP that pass: those of API servers, nginx and HAProxy.
+_PASSES = "Bad Gateway|Gateway Time-?out|Service (?:Temporarily )?Unavailable|Too Many Requests"
 
 ENTRIES = (
     entry(
@@ -52,6 +56,14 @@ ENTRIES = (
             r"(?:^|:)(?P<reason>[^:]* unable to return a response in the time allotted)",
         ),
         signature("etcdserver: ", r"(?P<reason>etcdserver: (?:leader changed|request timed out|no leader)[^\"]*)"),
+        signature(
+            "did not complete within", r"(?P<reason>request did not complete within (?:the allotted|requested) timeout)"
+        ),
+        # It has too much to do, or is away from the proxy or load balancer before it.
+        signature("Reason: ", rf"^Reason: (?P<reason>{_PASSES})", kinds=("kubernetes", "any")),
+        signature("Gateway", rf"<h1>\d+ (?P<reason>{_PASSES})", kinds=("kubernetes", "any")),
+        signature("Unavailable", rf"<h1>\d+ (?P<reason>{_PASSES})", kinds=("kubernetes", "any")),
+        signature("Too many requests, please try again", r"(?P<reason>[Tt]oo many requests, please try again later)"),
     ),
     entry(
         "kube-token-expired",
@@ -176,7 +188,7 @@ ENTRIES = (
         f" {_ROLE}pod_spec), or have the rule changed: kubectl get events.",
         signature("violates PodSecurity", r"(?P<reason>violates PodSecurity .+?)$"),
         signature("admission webhook", r"(?P<reason>admission webhook .+ denied the request.*?)$"),
-        signature("is forbidden", r"is forbidden: \[?(?P<reason>(?:maximum|minimum) \S+ usage per .+?)$"),
+        signature("is forbidden", rf"is forbidden: \[?(?P<reason>(?:{_REFUSALS}) .+?)$"),
         signature("is invalid", r"(?:Pod|StatefulSet\S*) \S+ is invalid: (?P<reason>.+?)$"),
         signature("error looking up service account", r"(?P<reason>error looking up service account .+?)$"),
         found_by=_BY_PODS,

@@ -647,8 +647,10 @@ def job_problems(plan: Object, observed: Object, printed: Printed) -> list[Probl
         blamed = {item.host for item in problems}
         # Names of pods that are not ready do not resolve, and these are told already.
         problems += [] if blamed and blamed >= _unresolved(printed) else _stage_problems(plan, observed, printed)
-    elif launcher is not None and launcher["status"].get("phase") == "Failed" and not printed.points:
-        problems.append(_launcher_problem(plan, launcher, observed["launcher_log"]))
+    elif launcher is not None and launcher["status"].get("phase") == "Failed" and _is_cut(printed):
+        found = _launcher_problem(plan, launcher, observed["launcher_log"])
+        # What a program printed says more than an exit status.
+        problems += [found] if not printed.points or found.id != "launcher-failed" else []
     if observed["given_up"] and not problems:
         said = progress(job, pods, len(plan["workers"]))
         stage = {"stage": printed.stage} if printed.stage else {}
@@ -658,6 +660,11 @@ def job_problems(plan: Object, observed: Object, printed: Printed) -> list[Probl
         said = f"{failed.get('reason')}: {failed.get('message') or ''}".rstrip(": ")
         problems.append(problem("mpijob-failed", evidence=said, reason=said.rstrip(".")))
     return problems
+
+
+def _is_cut(printed: Printed) -> bool:
+    """Whether the launcher ended before its first point, or in the midst of one."""
+    return not printed.points or any(point["exit_status"] is None for point in printed.points.values())
 
 
 def _pod_problems(plan: Object, observed: Object) -> list[Problem]:

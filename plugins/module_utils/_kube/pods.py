@@ -61,7 +61,7 @@ TO_ADOPT = (("", "pods", ("get", "list")), ("", "pods/exec", ("create",)))
 
 
 def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
-    """How a run gets its pods: ``adopt`` (bool), ``name``, ``selector``, ``names``, ``objects`` and ``policy`` to make, ``needs``.
+    """How a run gets its pods: ``adopt`` (bool), ``name``, ``container``, ``selector``, ``names``, ``objects`` and ``policy`` to make, ``needs``.
 
     ``settings``: the role's variables without their prefix. ``init``: the program of the pods' first process, in Python.
     ``needs``: permissions as (group, resource, verbs). Raises OptionError.
@@ -77,6 +77,7 @@ def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
         return {
             "adopt": True,
             "name": None,
+            "container": None,
             "selector": pods,
             "names": ways.get("names", []),
             "objects": [],
@@ -97,6 +98,8 @@ def plan_pods(run_id: str, settings: Object, init: str) -> dict[str, t.Any]:
     return {
         "adopt": False,
         "name": object_name(run_id),
+        # What a cluster adds to pods, such as a service mesh its proxy, may come before it.
+        "container": CONTAINER,
         "selector": selector(run_id, ROLE),
         "names": [],
         "objects": objects,

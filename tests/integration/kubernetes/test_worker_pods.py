@@ -106,6 +106,20 @@ def test_kept_pods_are_used_again_and_nothing_is_changed_in_them(runs):
 
 
 @pytest.mark.slow
+def test_a_container_that_the_cluster_puts_first_is_not_taken_for_the_workers(runs):
+    """As a webhook does, such as that of a service mesh for its proxy."""
+    first = runs.play(worker_pods_keep=True)
+    assert first.returncode == 0, first.output
+    command = ["sh", "-c", "rm -f /usr/bin/python3*; exec sleep infinity"]
+    proxy = {"name": "proxy", "image": runs.cluster.image, "imagePullPolicy": "IfNotPresent", "command": command}
+    patch = [{"op": "add", "path": "/spec/template/spec/containers/0", "value": proxy}]
+    arguments = ("statefulset", "gpufabric-default", "--type=json", f"--patch={json.dumps(patch)}")
+    runs.cluster.kubectl("patch", *arguments, namespace=runs.namespace)
+    again = runs.play()
+    assert again.returncode == 0, again.output
+
+
+@pytest.mark.slow
 def test_pods_reach_only_whom_they_know(runs):
     """Host keys are pinned: an sshd with another key in the same place is refused."""
     played = runs.play(worker_pods_keep=True)

@@ -799,6 +799,33 @@ def test_other_ends_of_a_point(lines, identity):
     assert [problem["id"] for problem in document["problems"]] == [identity]
 
 
+@pytest.mark.parametrize(
+    ("more", "identity"),
+    [
+        ({"reason": "Evicted", "message": "The node was low on resource: memory."}, "pod-evicted"),
+        (ended(137, "OOMKilled"), "oom-killed"),
+        (
+            {"reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."},
+            "pod-failed",
+        ),
+    ],
+)
+def test_a_launcher_that_was_ended_while_a_point_ran_is_told_in_kubernetes_words(more, identity):
+    text = log(
+        f"{MARK}begin all_reduce",
+        TABLE,
+        f"{MARK}end all_reduce 0 4",
+        f"{MARK}begin broadcast",
+        TABLE.partition("# Out")[0],
+    )
+    ended_launcher = pod(LAUNCHER, "launcher", "Failed", False, **more)
+    seen = observed("Created", "Failed", pods=[*WORKERS, ended_launcher], launcher_log=text)
+    good, cut = results(seen, benchmark={"collectives": ["all_reduce", "broadcast"]})
+    assert good["verdict"] == "pass" and cut["verdict"] == "fail"
+    errors = [(entry["id"], entry["host"]) for entry in cut["problems"] if entry["severity"] == "error"]
+    assert errors == [(identity, LAUNCHER)]
+
+
 def test_nothing_that_was_run_is_told_for_each_collective():
     documents = results(observed(given_up=True), benchmark={"collectives": ["all_reduce", "broadcast"]})
     assert [document["collective"] for document in documents] == ["all_reduce", "broadcast"]

@@ -180,7 +180,7 @@ def test_a_network_policy_is_needed_only_if_it_is_asked_for(wanted, there, neede
 def test_adopted_pods_are_neither_made_nor_changed(changes, selector, names):
     adopted = plan(**changes, image="")
     assert adopted["adopt"] and adopted["objects"] == []
-    assert (adopted["selector"], adopted["names"]) == (selector, names)
+    assert (adopted["selector"], adopted["names"], adopted["container"]) == (selector, names, None)
     assert {verb for _group, _resource, verbs in adopted["needs"] for verb in verbs} == {"get", "list", "create"}
     assert [resource for _group, resource, verbs in adopted["needs"] if "create" in verbs] == ["pods/exec"]
 
