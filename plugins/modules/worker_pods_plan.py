@@ -41,6 +41,11 @@ name:
   returned: success
   type: str
   sample: gpufabric-default
+container:
+  description: The container to run programs in, of pods that are to be made.
+  returned: success
+  type: str
+  sample: worker
 selector:
   description: Label selector of the pods, if they are chosen by one.
   returned: success
