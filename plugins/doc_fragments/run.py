@@ -19,7 +19,8 @@ options:
     default: default
   run_dir:
     description:
-      - Directory of the run on the node, with everything that the run leaves there. Created with mode 0700. No other node may have it, too.
+      - Directory of the run on the node, with everything that the run leaves there. Created with mode 0700. No
+        other node may use the same directory.
       - An absolute path of two parts or more, of letters, digits and C(._+-). Each directory on the way to it must be of root or
         of this user. None may be writable by a group of other users or by everybody, unless it has the sticky bit.
       - It may hold other files too. It must not have directories of the names that a run uses (C(sshd), C(ssh), C(mpi), C(account),

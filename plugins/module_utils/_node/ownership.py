@@ -178,7 +178,7 @@ class Ownership:
         # Against two plays that start at once.
         with locked(self._run_dir.path):
             self.check()
-            # Nor of another machine that has the directory, too.
+            # Another machine that shares the directory may have marked it meanwhile.
             self._run_dir.check()
             self._run_dir.write_mark(owner_mark(self._claim, self._run_dir.read_mark()))
 
