@@ -231,6 +231,7 @@ def ranks(nodes):
     assert removed.returncode == 0 and not ranks.processes(), removed.output
 
 
+@pytest.mark.slow
 def test_what_ansible_leaves_of_a_cancelled_job_ends_the_run(jobs, ranks):
     """AWX kills the process group of the playbook; a worker of Ansible has a session of its own."""
     job = jobs.run("bare_metal.yml", _cancel_callback=ranks.second_point_runs, **ranks.options)

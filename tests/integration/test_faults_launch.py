@@ -5,7 +5,7 @@
 """The fault matrix of launches: mpirun and programs that really fail, with Open MPI 4.1 and 5.0, and what is told of them.
 
 What is told is what the role nccl_benchmark tells: what mpi_run found, and what a look at the hosts found after a point failed.
-Each fault is made with one version of Open MPI in every run of the tests, and with the other one in slow runs.
+Each fault is made with both versions of Open MPI, most of them in slow runs only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import typing as t
 
 import pytest
 from background import wait
-from conftest import ROOT, Nodes, Played
+from conftest import ROOT, Nodes, Played, slow
 from fault_matrix import FaultMatrix
 from outside import limited, processes_of
 
@@ -496,17 +496,15 @@ def version(request: pytest.FixtureRequest, mesh: Mesh) -> str:
     return request.param
 
 
-def with_version(always: str) -> pytest.MarkDecorator:
-    """A test's parameter ``version``: the one in every run of the tests, the other one in slow runs."""
-    versions = [pytest.param(one, marks=() if one == always else pytest.mark.slow) for one in VERSIONS]
-    return pytest.mark.parametrize("version", versions, indirect=True)
+#: A test's parameter: each version of Open MPI.
+with_version = pytest.mark.parametrize("version", VERSIONS, indirect=True)
 
 
 def batches() -> t.Iterator[t.Any]:
     """Each batch and version. Of daemons and libraries, the versions have names and texts of their own."""
-    for index, batch in enumerate(BATCHES):
+    for batch in BATCHES:
         for version in VERSIONS:
-            always = batch in ("daemon", "libraries") or version == VERSIONS[index % 2]
+            always = (batch, version) in (("daemon", "4.1"), ("libraries", "5.0"))
             marks = () if always else pytest.mark.slow
             yield pytest.param(batch, version, id=f"{batch}-{version}", marks=marks)
 
@@ -624,7 +622,8 @@ PROGRAMS: dict[str, Broken] = {
 }
 
 
-@with_version("5.0")
+@pytest.mark.slow
+@with_version
 def test_programs_that_fail(mesh, told, version):
     calls = {}
     for index, trio in enumerate(TRIOS):
@@ -677,7 +676,8 @@ def kill(mesh: Mesh, node: str) -> None:
     wait(lambda: subprocess.run(exists, check=False, capture_output=True, timeout=60).returncode == 1)
 
 
-@with_version("4.1")
+@pytest.mark.slow
+@with_version
 def test_settings_that_do_not_fit(mesh, told, version):
     """Wherever Open MPI says so first, no host is to blame for what all have."""
     names = list(SETTINGS)
@@ -726,7 +726,7 @@ def cpu_points(mesh: Mesh, version: str) -> list[dict[str, t.Any]]:
     return [*points, {**points[0], "name": "two ranks", "ranks_per_node": 2}, chatter]
 
 
-@with_version("5.0")
+@pytest.mark.parametrize("version", [slow("4.1"), "5.0"], indirect=True)
 def test_healthy_runs(mesh, told, version):
     told_by = f"mpi_run, Open MPI {version}"
     files = CPU_FILES
@@ -818,7 +818,8 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("version", VERSIONS, indirect=True)
+@pytest.mark.slow
+@with_version
 def test_commands_by_hand(mesh, told, version):
     mpirun = f"{mesh.five['gpufabric_mpi_prefix'] if version == '5.0' else '/usr'}/bin/mpirun"
     for name, fault in BY_HAND.items():
@@ -851,7 +852,8 @@ HUNGRY = (
 )
 
 
-@with_version("4.1")
+@pytest.mark.slow
+@with_version
 def test_limits_of_a_host(mesh, told, version):
     """The kernel ends a rank, and lets no more processes be started."""
     memory, pids = TRIOS[0], TRIOS[1]
@@ -881,7 +883,8 @@ def test_limits_of_a_host(mesh, told, version):
     told.check()
 
 
-@with_version("5.0")
+@pytest.mark.slow
+@with_version
 def test_nodes_that_are_lost_meanwhile(mesh, told, version, tmp_path):
     """A node is paused and another one killed, while a program runs on them."""
     frozen, killed = TRIOS[0], TRIOS[1]

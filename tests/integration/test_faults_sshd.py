@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import typing as t
 
+import pytest
 from conftest import Nodes
 from fault_matrix import FaultMatrix
 
@@ -131,6 +132,7 @@ def sshd(**options: t.Any) -> dict[str, t.Any]:
     return {"gpufabric.nccl.sshd_instance": {"run_id": "faults", **options}, "ignore_errors": True}
 
 
+@pytest.mark.slow
 def test_faults_of_an_sshd(fresh_nodes: Nodes, faults: FaultMatrix) -> None:
     tasks: list[dict[str, t.Any]] = []
     for _run, make in MENDED:

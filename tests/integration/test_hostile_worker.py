@@ -153,6 +153,7 @@ def test_nor_is_it_with_another_ansible_core(worker, release):
     check_nothing_is_obeyed(worker)
 
 
+@pytest.mark.slow
 def test_a_benchmark_with_such_answers_is_one_without_them(worker):
     """All tasks that follow run in it, those on the controller too."""
     played = worker.play("gpufabric.nccl.bare_metal", more=worker.hostility.commands())

@@ -265,6 +265,7 @@ def test_of_good_nodes_none_is_accused(lab, tmp_path):
     assert [path.name for path in report.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.slow
 def test_a_node_that_keeps_the_run_is_told(lab, tmp_path):
     node, path = f"gpufabric-{lab.nodes.run_id}-g2", "/run/gpufabric/isolate/tmp"
     before = lab.nodes.state("g2")

@@ -56,6 +56,7 @@ GPU_ON_THE_BUS = (
 )
 
 
+@pytest.mark.slow
 def test_a_machine_with_gpus_and_no_driver(machines, faults, tmp_path):
     """No node has GPUs that can be used, and the CPU program is not to take their place without a word."""
 
@@ -88,6 +89,7 @@ def test_a_machine_with_gpus_and_no_driver(machines, faults, tmp_path):
     assert asked_for.returncode == 0, asked_for.output
 
 
+@pytest.mark.slow
 def test_machines_with_one_host_name(machines, faults, tmp_path):
     one, two = list(machines.names)[:2]
     names = {node: machines.shell(node, "hostname").stdout.strip() for node in (one, two)}

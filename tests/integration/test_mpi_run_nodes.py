@@ -111,6 +111,7 @@ def wait_for_the_last(nodes):
     wait(lambda: left(nodes) == NOTHING, 60, lambda: left(nodes))
 
 
+@pytest.mark.slow
 def test_points_of_all_kinds(launch, tmp_path):
     points = [
         {"name": "table", "argv": script(["", 8]), "env": {"NCCL_ALGO": "Ring"}},

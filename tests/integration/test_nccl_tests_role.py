@@ -163,6 +163,7 @@ def test_a_build_of_the_real_source(builders, tmp_path):
     assert removed.returncode == 0 and removed.result("g2")["removed"] == [ELSEWHERE], removed.output
 
 
+@pytest.mark.slow
 def test_a_worker_that_lacks_a_library_keeps_nothing_and_gets_it_later(builders, brought):
     lost = f"{builders.libraries}/libnccl.so.2"
     removed = builders.play(gpufabric_target="g3", nccl_tests_state="absent")
@@ -185,6 +186,7 @@ def test_a_worker_that_lacks_a_library_keeps_nothing_and_gets_it_later(builders,
     assert mark_of(builders, "g3") == mark_of(builders, "g1")
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_be_connected_leaves_no_run(builders, brought):
     """The others get the programs."""
     run_dir = "/run/gpufabric/bringing"
@@ -228,6 +230,7 @@ def test_a_build_that_goes_on_is_ended_by_the_teardown(builders):
     assert left.strip() == ""
 
 
+@pytest.mark.slow
 def test_check_mode_says_what_would_be_done_and_does_nothing(builders):
     states = {node: builders.nodes.state(node) for node in builders.nodes.names}
     played = builders.play("--check", nccl_tests_dir=ELSEWHERE, nccl_tests_force=True)
@@ -296,6 +299,7 @@ def test_what_is_missing_is_named_with_its_packages(builders, missing):
     assert output.count("The host has no") == 1 and played.changed() == []
 
 
+@pytest.mark.slow
 def test_what_is_refused(builders):
     """A directory of others, another checksum, a program that there is none of, and an option of the wrong kind."""
     builders.nodes.shell("g1", f"mkdir -p {ELSEWHERE}; touch {ELSEWHERE}/theirs")

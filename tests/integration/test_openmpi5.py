@@ -86,7 +86,8 @@ def seen(nodes):
     return {node: json.loads(nodes.shell(node, "cat /tmp/seen; rm /tmp/seen").stdout) for node in nodes.names}
 
 
-@pytest.mark.parametrize("version", [slow(4), 5])
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [4, 5])
 def test_names_that_differ_values_and_leftovers(pair, request, tmp_path, version):
     variables = request.getfixturevalue("openmpi5") if version == 5 else {}
     number = pair.addresses["g1"].split(".")[2]

@@ -112,6 +112,7 @@ def test_what_a_play_has_lost_to_another_it_neither_goes_on_with_nor_removes(fre
     assert {node: nodes.state(node) for node in nodes.names} == before
 
 
+@pytest.mark.slow
 def test_a_run_in_an_adopted_job_is_left_alone(fresh_nodes, told):
     """The steps of the playbook mpijob in a job's pods, on nodes: g1 is the launcher."""
     nodes, me, directory = fresh_nodes, {"gpufabric_owner": "me@here"}, f"/run/gpufabric/{fresh_nodes.run_id}"
@@ -159,6 +160,7 @@ def test_a_run_in_an_adopted_job_is_left_alone(fresh_nodes, told):
     assert {node: nodes.state(node) for node in nodes.names} == before
 
 
+@pytest.mark.slow
 def test_a_search_ends_where_the_run_becomes_another_s(fresh_nodes, tmp_path, told):
     nodes, run = fresh_nodes, {"gpufabric_run_id": "searching"}
     endless = {"isolate_iterations": 10**9, "isolate_min_bytes": 8, "isolate_mode": "pairs", "isolate_inside": "none"}

@@ -171,6 +171,7 @@ def test_two_runs_at_once(nodes, first, tmp_path):
     assert reached(nodes, nodes.run_id) == nodes.names
 
 
+@pytest.mark.slow
 def test_a_wrong_value_fails_the_play_and_is_reported(nodes, first, tmp_path):
     played = nodes.benchmark(tmp_path, nccl_benchmark_extra_args=["--corrupt-rank", "1"])
     assert played.returncode == 2

@@ -463,6 +463,7 @@ def test_nothing_is_said_of_healthy_hosts(mesh, faults):
     assert all(facts["environment"].values()) and abs(callback["offset"]) <= callback["seconds"] / 2
 
 
+@pytest.mark.slow
 def test_rdma_devices_are_those_that_the_ranks_of_each_host_have(mesh):
     """No node has one, so that whichever is asked for is missing. g2 has its own, as gpufabric_node_env makes it."""
     config = "RUN/sshd/sshd_config"
@@ -498,6 +499,7 @@ def rewritten(path: str, write: str) -> Fault:
     return Fault("", "", "g1", f"cp {path} /tmp/kept; {write} {path}", f"cat /tmp/kept > {path}; rm /tmp/kept")
 
 
+@pytest.mark.slow
 def test_faults_on_the_way(mesh, faults):
     hosts = [*mesh.hosts, *({"name": fault.node} for fault in NAMES)]
     try:
@@ -527,6 +529,7 @@ def test_a_session_that_prints_without_end_holds_nothing_up(mesh, faults):
 TAKEN = Fault("a machine without this sshd has the address of the worker", "connect-refused", "g2", stage="connect")
 
 
+@pytest.mark.slow
 def test_another_machine_has_the_address_of_a_worker(mesh, faults):
     """Both answer who has it, and the launcher heard the other one last."""
     address = mesh.nodes.addresses[TAKEN.node]
@@ -549,6 +552,7 @@ KEY_FAULTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_launcher_is_named_once(mesh, faults):
     calls: list[tuple[str, t.Any]] = []
     for fault in KEY_FAULTS:
@@ -559,6 +563,7 @@ def test_a_fault_of_the_launcher_is_named_once(mesh, faults):
         assert {host["stage"] for host in result["hosts"]} == {"authenticate"}
 
 
+@pytest.mark.slow
 def test_faults_in_the_session(mesh, faults):
     reject = f"-s {mesh.nodes.addresses['g7']} -p tcp --syn -j REJECT --reject-with icmp-host-prohibited"
     firewall = Fault("", "", "g1", f"iptables -I INPUT {reject}", f"iptables -D INPUT {reject}")
@@ -599,6 +604,7 @@ def test_two_open_mpis(mesh, faults, openmpi4, openmpi5):
     faults.healthy("three nodes with Open MPI 5", healthy["problems"], "mpi_preflight")
 
 
+@pytest.mark.slow
 def test_a_variable_that_is_lost_on_the_way_is_the_cause_of_missing_libraries(mesh, faults):
     hide = "mkdir -p /opt/hidden; mv /usr/lib/*/libopen-rte.so.40* /opt/hidden"
     show = "mv /opt/hidden/* $(dirname /usr/lib/*/libopen-pal.so.40)"
@@ -634,6 +640,7 @@ exec /usr/bin/python3 -IS -c "import sys, time; now = time.time; time.time = lam
 """
 
 
+@pytest.mark.slow
 def test_faults_of_the_data_network_and_of_resources(mesh, faults):
     mesh.shell("g1", f"printf %s {shlex.quote(FAST_CLOCK)} > /opt/fast-clock; chmod +x /opt/fast-clock")
     fast = [{**mesh.hosts[0], "python": "/opt/fast-clock"}, *mesh.hosts[1:]]
@@ -687,6 +694,7 @@ def test_programs_that_differ(mesh, faults):
     assert told["program-missing"] == "g2" and "program-library-missing" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refused", [REFUSED, REFUSED_BY_PAM], ids=["sshd", "pam"])
 def test_the_reason_of_a_refusal_is_read_in_the_log_of_sshd(mesh, faults, refused):
     shells = {fault.node: mesh.words(fault.node, fault.make) for fault in refused}
@@ -787,6 +795,7 @@ def test_a_diagnosis_of_hosts_of_which_some_cannot_be_reached(mesh, faults, tmp_
     assert {node: mesh.nodes.state(node) for node in before} == before
 
 
+@pytest.mark.slow
 def test_a_fleet_is_logged_in_to_from_the_controller(mesh, faults, tmp_path, monkeypatch):
     nodes = mesh.nodes
     inventory = yaml.safe_load(pathlib.Path(nodes.inventory).read_text())["workers"]["vars"]

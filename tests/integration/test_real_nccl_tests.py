@@ -27,7 +27,7 @@ import uuid
 
 import pytest
 from background import kill, wait
-from conftest import ROOT, Nodes, Played, slow
+from conftest import ROOT, Nodes, Played
 
 GPUS = 2
 COLLECTIONS = ROOT / "build" / "collections"
@@ -133,6 +133,7 @@ def test_one_rank_for_each_gpu(machines, tmp_path):
     assert [row["size"] for row in documents[0]["rows"]] == [8, 512, 32768]
 
 
+@pytest.mark.slow
 def test_sizes_that_nobody_gave(machines, tmp_path):
     """A GPU of the stand-in has 8 GiB; the network may allow less. The play says so, and nothing is run."""
     played = machines.play("bare_metal", tmp_path, "--check", gpufabric_run_id="sizes")
@@ -145,6 +146,7 @@ def test_sizes_that_nobody_gave(machines, tmp_path):
     assert given.returncode == 0 and "Sizes 8 to 64K." in given.output
 
 
+@pytest.mark.slow
 def test_the_rank_that_comes_late_is_named(machines, tmp_path):
     """It has the shortest time, since it finds the others waiting."""
     run_id = "late"
@@ -169,6 +171,7 @@ def test_the_rank_that_comes_late_is_named(machines, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_soak(machines, tmp_path):
     """The program runs its sizes seven times, and each row has its time."""
     played = machines.benchmark(
@@ -195,6 +198,7 @@ def test_a_soak(machines, tmp_path):
     assert "gpufabric_nccl_soak_drift_ratio" in (tmp_path / "results.prom").read_text()
 
 
+@pytest.mark.slow
 def test_what_nccl_talked_over(machines, tmp_path):
     """Each rank writes NCCL's own log to a file on its host, and each host summarises its files."""
     run_id = "transport"
@@ -241,8 +245,9 @@ def test_a_log_that_is_not_wanted_is_not_written(machines, tmp_path):
     assert second["transport"]["network"] == "Socket" and "log" not in second["transport"]
 
 
-@pytest.mark.parametrize("mpi", [slow(4), 5], indirect=True)
-@pytest.mark.parametrize(("gpus", "threads"), [(8, 1), slow(4, 2)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", [4, 5], indirect=True)
+@pytest.mark.parametrize(("gpus", "threads"), [(8, 1), (4, 2)])
 def test_one_process_for_all_gpus_of_a_node(machines, tmp_path, mpi, gpus, threads):
     """As NVIDIA starts it: ppr:1:node and -g 8."""
     with machines.having("g1", gpus=8), machines.having("g2", gpus=8):
@@ -261,7 +266,8 @@ def test_one_process_for_all_gpus_of_a_node(machines, tmp_path, mpi, gpus, threa
     assert len({rank["pid"] for rank in document["ranks"]}) == 2
 
 
-@pytest.mark.parametrize("mpi", [slow(4), 5], indirect=True)
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", [4, 5], indirect=True)
 def test_values_that_are_not_checked_are_not_taken_for_right(machines, tmp_path, mpi):
     with machines.having("g2", FAULT="wrong-values"):
         played = machines.benchmark(tmp_path, nccl_benchmark_check=False, **mpi)
@@ -393,13 +399,14 @@ def test_all_collectives_types_and_operations(machines, tmp_path, mpi):
         assert {row["redop"] for row in document["rows"]} == operations, document["collective"]
 
 
-@pytest.mark.parametrize("mpi", [slow(4), 5], indirect=True)
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", [4, 5], indirect=True)
 @pytest.mark.parametrize(
     ("arguments", "keys"),
     [
         (["-I", "1", "-N", "2", "-m", "2"], {"i_min", "i_max", "i_p99", "i_cv%"}),
-        slow(["-G", "2", "-S", "1"], {"timestamp"}),
-        slow(["-C", "1", "-z", "1", "-R", "1"], set()),
+        (["-G", "2", "-S", "1"], {"timestamp"}),
+        (["-C", "1", "-z", "1", "-R", "1"], set()),
     ],
 )
 def test_options_that_change_the_output_in_text_and_json(machines, tmp_path, mpi, arguments, keys):

@@ -208,6 +208,7 @@ def test_times_after_which_a_collective_is_ended(trio, tmp_path):
     assert len([record for record in played.records if record["action"] == PREFLIGHT]) == 1
 
 
+@pytest.mark.slow
 def test_a_launcher_that_runs_no_ranks(trio):
     """Rank 0 is on another host, which needs the CPU program."""
     peers = "{{ gpufabric_peers | rejectattr('name', 'equalto', 'g1') | list }}"

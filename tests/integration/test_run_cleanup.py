@@ -111,6 +111,7 @@ def test_runs_of_one_name_in_two_directories_do_not_meet(fresh_nodes):
     assert set(sleepers(directories[0]).values()) == {0}
 
 
+@pytest.mark.slow
 def test_what_others_keep_in_the_directory_stays(nodes):
     before = nodes.state("g1")
     nodes.shell("g1", "mkdir -m 0700 /tmp/shared; touch /tmp/shared/of-others")

@@ -124,6 +124,7 @@ def test_a_wrong_host_key_is_refused(nodes, mesh):
     assert nodes.shell("g1", login).stdout == "g2\n"
 
 
+@pytest.mark.slow
 def test_the_users_own_configuration_is_given_back(nodes, mesh):
     target = nodes.addresses["g4"]
     nodes.shell("g1", "rm -rf ~/.ssh")

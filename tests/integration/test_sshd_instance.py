@@ -186,6 +186,7 @@ def test_a_killed_listener_is_repaired(nodes):
     assert presented(first["address"], first["port"]) == ""
 
 
+@pytest.mark.slow
 def test_a_long_log_is_cut_while_sshd_goes_on_writing_it(nodes):
     started = nodes.module(*sshd("long"))
     log = f"{started['run_dir']}/sshd/sshd.log"
@@ -198,6 +199,7 @@ def test_a_long_log_is_cut_while_sshd_goes_on_writing_it(nodes):
     assert nodes.module(*sshd("long", state="absent"))["changed"]
 
 
+@pytest.mark.slow
 def test_host_keys_of_several_types_are_presented_and_pinned(nodes):
     before = nodes.state("g1")
     kinds = {"rsa": "ssh-rsa", "ecdsa": "ecdsa-sha2-nistp256", "ed25519": "ssh-ed25519"}
