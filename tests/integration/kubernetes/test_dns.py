@@ -106,6 +106,7 @@ def address_of(cluster, pods, name):
     return cluster.get("pod", name, namespace=pods.namespace)["status"]["podIP"]
 
 
+@pytest.mark.slow
 def test_names_that_come_late_are_waited_for(cluster, pods, launcher):
     workers(pods, "late", "late-0", "late-1")
     pods.wait_ready("launcher", "late-0", "late-1")

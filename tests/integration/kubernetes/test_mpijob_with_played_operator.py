@@ -386,6 +386,7 @@ def test_adopted_job_is_used_as_it_is(run, cluster, operator, pods, keys):
         assert "gpufabric" not in done.stdout
 
 
+@pytest.mark.slow
 def test_the_run_of_another_in_an_adopted_job_is_left_alone(run, cluster, operator, pods):
     launcher = start_job_of_others(cluster, pods, "/root/.ssh")
     mark = json.dumps({"run_id": "t1", "owner": "you@there", "controller": "other", "play": "1-1", "started": 1})

@@ -109,6 +109,7 @@ def test_of_plays_that_begin_together_one_gets_the_pods(runs):
     assert [record["host"] for record in joined] == [winner] and joined[0]["status"] == "ok", played.output
 
 
+@pytest.mark.slow
 def test_a_pod_takes_no_place_of_a_host_or_group(runs, pods):
     """Each case is a host of the inventory, by the name of its pod."""
     pods.create("localhost", "other", "web", "all", "free")
@@ -212,6 +213,7 @@ def test_a_job_that_has_replaced_ours_is_not_followed(submitting):
     assert "mpijob.kubeflow.org" in kinds and submitting.single.labelled() == []
 
 
+@pytest.mark.slow
 def test_a_job_that_a_play_waits_for_is_left_alone_by_another_play_of_its_owner(submitting):
     """With the same settings, as of two pipelines of one account; only how long they wait differs."""
     cluster, namespace, settings = submitting.cluster, submitting.namespace, {"mpijob_name": "mine"}

@@ -205,6 +205,7 @@ def test_a_worker_that_is_deleted_ends_at_once(job):
     job.kubectl("delete", "pod", f"{JOB}-worker-0", "--grace-period=600", "--timeout=120s")
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_serve_fails_and_says_why(job):
     job.create(f"{JOB}-worker-0", "shell", items=["id_rsa"])
     status, log = job.finish(f"{JOB}-worker-0")

@@ -443,6 +443,7 @@ def without_policies(cluster: t.Any, namespace: str, tmp_path: pathlib.Path) -> 
     )
 
 
+@pytest.mark.slow
 def test_user_who_may_not_make_network_policies_goes_on_without_and_is_told(runs, without_policies):
     own = {"gpufabric_kubeconfig": without_policies, "worker_pods_replicas": 1}
     for arguments in (("--check",), ()):
@@ -478,6 +479,7 @@ def test_network_policy_of_another_owner_is_a_run_of_his(runs):
     assert runs.teardown(gpufabric_take_over=True).returncode == 0 and runs.ours() == []
 
 
+@pytest.mark.slow
 def test_user_who_may_only_exec_can_adopt_and_is_told_what_creation_takes(runs, pods, adopter):
     pods.create("a", "b")
     refused = runs.play(gpufabric_kubeconfig=adopter)
