@@ -52,6 +52,23 @@ def test_a_baseline_that_cannot_be_used_is_told_before_anything_is_done(tmp_path
     assert played.changed() == []
 
 
+def test_become_in_an_inventory_is_not_for_the_controller(tmp_path):
+    """``all: vars: {ansible_become: true}`` is for workers that let in ordinary users alone."""
+    become = {"ansible_become": True, "ansible_become_user": "nobody", "ansible_become_exe": "/nonexistent"}
+    (tmp_path / "inventory.json").write_text(json.dumps({"all": {"vars": become, "hosts": {"gpu-1": {}}}}))
+    rules = {"ansible.builtin.include_role": {"name": "gpufabric.nccl.report", "tasks_from": "rules"}, "run_once": True}
+    limits = {"report_thresholds": {"rules": [{"limit": 1}]}}
+    player = Player(tmp_path)
+    play = {"hosts": "all", "gather_facts": False, "tasks": [rules], "vars": limits}
+    played = player.playbook([play], "-i", "inventory.json")
+    assert played.returncode == 0, played.output
+    (tmp_path / "run.json").write_text(json.dumps({"results": []}))
+    played = player.playbook(
+        "gpufabric.nccl.compare", "-i", "inventory.json", compare_before="run.json", compare_after="run.json"
+    )
+    assert played.returncode == 0, played.output
+
+
 def test_runs_are_judged_kept_and_compared(tmp_path):
     """Three runs become a baseline; a fourth that is slower misses it, and the comparison says the same."""
     factors = {"run1": 1.0, "run2": 1.01, "run3": 0.99, "slow": 2.0}

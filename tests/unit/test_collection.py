@@ -377,6 +377,25 @@ def test_no_module_of_others_runs_on_a_worker():
     assert sorted(entry for entry in found if not entry[1].startswith("gpufabric.nccl.")) == []
 
 
+def tasks_and_plays(node):
+    """The dictionaries in a YAML document."""
+    for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else []:
+        yield from tasks_and_plays(item)
+    if isinstance(node, dict):
+        yield node
+
+
+def test_what_runs_on_the_controller_does_so_as_the_user_there():
+    """ansible_become of an inventory's group all counts for the controller too, and more than the keyword become."""
+    paths = [path for place in ("roles", "playbooks") for path in (ROOT / place).rglob("*.yml")]
+    found = [
+        node["vars"] for path in paths for node in tasks_and_plays(yaml.safe_load(path.read_text())) if "vars" in node
+    ]
+    on_controller = [names for names in found if "ansible_python_interpreter" in (names or {})]
+    assert len(on_controller) > 10
+    assert [names for names in on_controller if names.get("ansible_become") is not False] == []
+
+
 @pytest.mark.parametrize("module", sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py")))
 def test_an_answer_of_a_node_goes_through_the_gate(module):
     """Every module has an action, and that runs no module but by the class whose answers are checked."""
