@@ -38,7 +38,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress impor
     read_command,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
-from ansible_collections.gpufabric.nccl.plugins.module_utils._process import descendants, read_processes
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import kill_descendants
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RUN_ID_VARIABLE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert, shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
@@ -428,21 +428,13 @@ def _at_most(seconds: float) -> t.Iterator[None]:
     try:
         yield
     except _TookTooLong:
-        _kill_children()
+        kill_descendants()
         raise
     finally:
         waiting = False
         timer.cancel()
         timer.join()
         signal.signal(signal.SIGUSR1, before)
-
-
-def _kill_children() -> None:
-    # Where there is no /proc, they stay until the play ends.
-    with contextlib.suppress(OSError):
-        for pid in descendants(read_processes(), os.getpid()) - {os.getpid()}:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager

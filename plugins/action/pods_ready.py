@@ -23,6 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
     joined_pod,
     pod_problems,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import kill_descendants
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
     CLUSTER_ARGUMENTS,
     ClusterAction,
@@ -44,6 +45,8 @@ _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
 
 #: Each is a process of kubectl.
 _AT_ONCE = 16
+#: Seconds without an answer of any of them: kubectl waits for ever for a kubelet, or a container engine, that hangs.
+_LONGEST_SILENCE = 60
 #: What a shell ends with where a program is missing, or is none.
 _NOT_THERE = (126, 127)
 #: Bytes of what a program in a pod, or kubectl, said last.
@@ -133,7 +136,13 @@ class ActionModule(ClusterAction):
             raise Unanswered({"msg": str(error)}) from error
         command = shlex.join([interpreter, "-c", ""])
         with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = dict(zip(connections, pool.map(lambda item: item.exec_command(command), connections.values())))
+            calls = {name: pool.submit(item.exec_command, command) for name, item in connections.items()}
+            rest = set(calls.values())
+            while rest:
+                done, rest = concurrent.futures.wait(rest, _LONGEST_SILENCE, concurrent.futures.FIRST_COMPLETED)
+                if not done:
+                    kill_descendants()
+            answers = {name: call.result() for name, call in calls.items()}
         found: list[ProblemDict] = []
         for name, (status, _stdout, stderr) in answers.items():
             if status != 0:
@@ -201,5 +210,7 @@ def _exec_problems(pod: str, interpreter: str, status: int, said: str) -> list[P
     """Why a program does not run in a pod."""
     if status in _NOT_THERE:
         return [problem("interpreter-missing", pod, said, program=interpreter).as_dict()]
+    if status < 0 and not said:
+        said = f"no answer in {_LONGEST_SILENCE} s"
     otherwise = problem("kube-exec-failed", pod, said, reason=said.rstrip(".")).as_dict()
     return problems_from_result({"msg": said}, pod) or [otherwise]

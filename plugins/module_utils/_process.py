@@ -74,6 +74,14 @@ def descendants(processes: t.Mapping[int, Process], *pids: int) -> set[int]:
     return found
 
 
+def kill_descendants() -> None:
+    """Kill all that this process has started. Where there is no /proc, they stay."""
+    with contextlib.suppress(OSError):
+        for pid in descendants(read_processes(), os.getpid()) - {os.getpid()}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
 def ancestors(processes: t.Mapping[int, Process], pid: int) -> set[int]:
     """The process and all that it descends from."""
     found: set[int] = set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -69,15 +70,16 @@ def ansible(directory: pathlib.Path, *command: str, collections: pathlib.Path = 
 
 def impatient(directory: pathlib.Path) -> pathlib.Path:
     """Where the collection is with tasks that have a limit of 5 s."""
+    limit = re.compile(r"timeout: (?:120|300)\n")
     collection = directory / "collections/ansible_collections/gpufabric/nccl"
     collection.mkdir(parents=True)
     for name in ("galaxy.yml", "meta", "playbooks", "plugins"):
         (collection / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "roles", collection / "roles")
-    limited = [path for path in collection.glob("roles/*/tasks/*.yml") if "timeout: 120" in path.read_text()]
+    limited = [path for path in collection.glob("roles/*/tasks/*.yml") if limit.search(path.read_text())]
     assert limited
     for path in limited:
-        path.write_text(path.read_text().replace("timeout: 120\n", "timeout: 5\n"))
+        path.write_text(limit.sub("timeout: 5\n", path.read_text()))
     return directory / "collections"
 
 
@@ -125,3 +127,38 @@ def test_the_hostfile_of_a_job_is_read_without_the_cluster_too(
     tasks = {"name": "gpufabric.nccl.mpijob", "tasks_from": "hostfile"}
     play = play_of(tmp_path, kubeconfig, {"ansible.builtin.include_role": tasks})
     assert "TASK [gpufabric.nccl.mpijob : Hostfile | Write it]" in play.stdout, play.stdout + play.stderr
+
+
+#: What removes the leftovers of a run from pods of others, by role.
+CLEAN = {"worker_pods": "clean", "mpijob": "disconnect"}
+
+
+@pytest.mark.parametrize("role", CLEAN)
+def test_a_pod_that_does_not_answer_does_not_hold_the_end_of_a_play_up(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    # As one of a node whose kubelet hangs.
+    program = tmp_path / "bin/kubectl"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    (tmp_path / "inventory").write_text(
+        "[mpijob_launcher]\np-0\n[all:vars]\nansible_connection=kubernetes.core.kubectl\n"
+    )
+    variables = {
+        "_worker_pods_plan": {"adopt": True},
+        "_mpijob_hostfile": {"path": "x"},
+        "gpufabric_claim": {},
+        "ansible_pipelining": True,
+        "ansible_python_interpreter": "python3",
+    }
+    facts = {"hosts": "localhost", "connection": "local", "gather_facts": False}
+    clean = {"ansible.builtin.include_role": {"name": f"gpufabric.nccl.{role}", "tasks_from": CLEAN[role]}}
+    plays = [
+        {**facts, "tasks": [{"ansible.builtin.set_fact": variables}]},
+        {"hosts": "p-0", "gather_facts": False, "vars": variables, "tasks": [clean]},
+    ]
+    (tmp_path / "play.yml").write_text(yaml.safe_dump(plays))
+    play = ansible(tmp_path, "ansible-playbook", "-i", "inventory", "play.yml", collections=impatient(tmp_path))
+    assert play.returncode == 2 and "Timed out after 5 second(s)" in play.stdout, play.stdout + play.stderr

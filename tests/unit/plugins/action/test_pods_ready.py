@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import types
 
 import pytest
 from ansible.errors import AnsibleActionFail
+from ansible_collections.gpufabric.nccl.plugins.action import pods_ready
 from ansible_collections.gpufabric.nccl.plugins.action.pods_ready import ActionModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import Unanswered
@@ -127,3 +129,30 @@ def test_of_what_an_interpreter_prints_little_is_shown():
         Talks([pod()], timeout=0).act(None)
     (told,) = error.value.problems
     assert told["evidence"].endswith("the end") and len(told["cause"]) < 5000
+
+
+class Hangs(Looks):
+    """Looks at two pods, and the connection to one of them hangs."""
+
+    _check_interpreter = ActionModule._check_interpreter
+
+    def ask(self, kind, **_arguments):
+        others = {**pod(), "metadata": {"name": "p-1", "uid": "2"}}
+        return [pod(), others] if kind == "Pod" else []
+
+    def _way_to(self, pod):
+        command = ["sleep", "20" if pod["name"] == "p-1" else "0"]
+
+        def exec_command(_command):
+            done = subprocess.run(command, capture_output=True, check=False)
+            return done.returncode, done.stdout, done.stderr
+
+        return types.SimpleNamespace(exec_command=exec_command)
+
+
+def test_a_pod_that_does_not_answer_is_named(monkeypatch):
+    monkeypatch.setattr(pods_ready, "_LONGEST_SILENCE", 0.5, raising=False)
+    with pytest.raises(Unanswered) as error:
+        Hangs([], timeout=0, names=["p-0", "p-1"]).act(None)
+    (told,) = error.value.problems
+    assert (told["id"], told["host"]) == ("kube-exec-failed", "p-1") and "no answer in 0.5 s" in told["cause"]

@@ -13,7 +13,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pod_template import merged
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import plan_pods
 
-ROLES = pathlib.Path(__file__).parents[5] / "roles"
+ROOT = pathlib.Path(__file__).parents[5]
+ROLES = ROOT / "roles"
 UNSET = ("slots", "run_as_user", "run_as_group", "ssh_port", "ttl", "control_interface", "data_interface", "mpi_prefix")
 
 
@@ -141,3 +142,13 @@ def test_quantities_are_those_of_kubernetes(size):
 def test_items_without_a_name_come_one_after_the_other():
     assert merged([1, {"a": 1}], [{"a": 1}, 2]) == [1, {"a": 1}, {"a": 1}, 2]
     assert merged({"a": {"b": 1}, "c": 2}, {"a": {"d": 3}, "c": None}) == {"a": {"b": 1, "d": 3}, "c": None}
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_the_scc_for_openshift_allows_what_pods_ask_for(user):
+    scc = yaml.safe_load((ROOT / "docs/examples/kubernetes/openshift-scc.yml").read_text())
+    context = of_stateful_set(run_as_user=user, capabilities=["IPC_LOCK"])["spec"]["containers"][0]["securityContext"]
+    assert set(context["capabilities"]["add"]) <= set(scc["allowedCapabilities"])
+    # As OpenShift calls the profile (apiserver-library-go, pkg/securitycontextconstraints/seccomp/strategy.go).
+    asked = {"RuntimeDefault": "runtime/default"}.get(context.get("seccompProfile", {}).get("type"))
+    assert asked is None or asked in scc.get("seccompProfiles", [])
