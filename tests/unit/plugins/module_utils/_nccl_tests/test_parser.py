@@ -294,6 +294,11 @@ def test_out_of_bounds_alone_fails():
     assert parse_one(NCCL.replace("0 OK", "2 FAILED"))["verdict"] == "fail"
 
 
+def test_wrong_values_of_a_row_fail_whatever_the_summary_says():
+    document = parse_one(NCCL.replace(LAST_ROW, LAST_ROW[: LAST_ROW.rindex("0")] + "7"))
+    assert (ids(document), document["summary"]["out_of_bounds"], document["verdict"]) == (["wrong-values"], 0, "fail")
+
+
 def test_average_below_the_users_minimum_fails():
     document = parse_one(NCCL.replace("124.442 ", "124.442 FAILED"))
     assert (ids(document), document["verdict"]) == (["average-below-minimum"], "fail")
@@ -322,6 +327,20 @@ def test_torn_row_is_counted_and_never_guessed(torn):
     assert document["problems"][0]["cause"].endswith(": 1.")
     assert document["problems"][0]["evidence"].startswith("1073741824")
     assert (document["complete"], document["verdict"]) == (False, "incomplete")
+
+
+def test_a_torn_object_of_the_reporter_is_counted_as_lost():
+    lines = (FIXTURES / "nccl_tests" / "rccl-reporter.json").read_text(encoding="utf-8").splitlines(keepends=True)
+    document = parse_one("".join(["rccl-tests is run\n", *lines]))
+    assert (document["complete"], document["lost_rows"]) == (True, 0)
+    document = parse_one("".join(["rccl-tests is run\n", *lines[:-2], lines[-2][:40] + "\n", lines[-1]]))
+    assert (ids(document), document["complete"], document["lost_rows"]) == (["rows-lost"], False, 1)
+
+
+@pytest.mark.parametrize(("line", "identity"), [("...", "rows-elided"), (LAST_ROW[:-20], "rows-lost")])
+def test_what_is_lost_beside_a_right_average_makes_a_test_not_whole(line, identity):
+    document = parse_one(NCCL.replace(LAST_ROW, f"{line}\n{LAST_ROW}"))
+    assert (ids(document), document["complete"], document["verdict"]) == ([identity], False, "incomplete")
 
 
 def test_line_that_looks_like_a_row_above_the_table():
