@@ -343,6 +343,11 @@ def test_what_is_lost_beside_a_right_average_makes_a_test_not_whole(line, identi
     assert (ids(document), document["complete"], document["verdict"]) == ([identity], False, "incomplete")
 
 
+def test_a_size_that_lacks_digits_behind_other_text_is_lost():
+    document = parse_one(NCCL.replace(LAST_ROW, f"g1:{LAST_ROW.lstrip()[3:]}"))
+    assert ([row["size"] for row in document["rows"]], document["lost_rows"]) == ([1024, 1048576], 1)
+
+
 def test_line_that_looks_like_a_row_above_the_table():
     assert parse_one(NCCL.replace(HEADER, f"loaded 3 8 float tensors\n{HEADER}")) == parse_one(NCCL)
 
