@@ -656,6 +656,27 @@ def test_bandwidth_is_that_of_the_collective(collective, algbw, busbw):
     assert (document["problems"], "computed" in half) == ([], False)
 
 
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "bus"),
+    [
+        ("all_reduce", 1, 1.5),
+        *((name, 1, 0.75) for name in ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter")),
+        *((name, 1, 1) for name in ("broadcast", "reduce", "sendrecv")),
+        ("hypercube", 0.75, 0.75),
+    ],
+)
+def test_each_collective_has_its_own_factor(collective, algorithm, bus):
+    """Of 4 ranks, as doc/PERFORMANCE.md of nccl-tests has it: 1 MiB in 1051 us is 0.997693 GB/s."""
+    algbw, busbw = algorithm * 0.997693, bus * 0.997693
+    row = small(1 << 20, "1051.00", f"{algbw:.2f}", f"{busbw:.2f}")
+    document = parse_one(
+        table_of([row], ranks=4, average=f"{busbw:g}").replace("all_reduce_perf", f"{collective}_perf")
+    )
+    half = document["rows"][0]["out_of_place"]
+    assert (half["algbw"], half["busbw"]) == (pytest.approx(algbw, rel=2e-6), pytest.approx(busbw, rel=2e-6))
+    assert document["problems"] == []
+
+
 def test_a_bandwidth_that_is_not_that_of_its_time_is_a_warning():
     """The list of ranks lacks its end, so the factor is another one."""
     document = parse_one(table_of([small(1 << 20, "1048.58", "1.00", "1.88")], ranks=4, average="1.875"))
