@@ -58,7 +58,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables imp
     counted,
     flatters_pairs,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import one_line, shown_environment
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line, shown_environment
 
 Entry = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Entry]
@@ -271,6 +271,7 @@ def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool) -
     noisy = document.get("noisy", [])
     for links, word in ((document["links"], "slow"), (noisy, "too noisy to judge")):
         told += [f"{counted(len(links), 'path')} {word} ({_ends(links)})"] if links else []
+    told += [f"{counted(len(document['together']), 'group')} slow"] if document["together"] else []
     heading = f"{counted(len(nodes), 'node')}, {counted(document['rounds'], 'round')}, {counted(document['tests'], 'test')}: {', '.join(told)}"
     rows = [("node", "verdict", "where", "evidence")]
     for entry in nodes:
@@ -331,6 +332,7 @@ def report(document: Entry, may_fail: bool) -> dict[str, t.Any]:
         for name, links in (("path-slow", document["links"]), ("path-noisy", document.get("noisy", [])))
         for link in links
     ]
+    problems += [problem("group-slow", nodes=listing(group)) for group in document["together"]]
     entries = [entry.as_dict() for entry in problems]
     sample = document["sample"]
     return {

@@ -305,13 +305,20 @@ class _Knowledge:
             rest = group - self.good
             if len(rest) == 1 and not self._has_link(group):
                 self.charges.setdefault(next(iter(rest)), []).append(group - rest)
-        # Where all charges have a member in common, the path to that may be slow instead.
         self.bad = {
             node
             for node, others in self.charges.items()
-            if not frozenset.intersection(*others)
-            and sum(len(self.values[group | {node}]) for group in others) >= _READINGS
+            if not self.avoided(node) and sum(len(self.values[group | {node}]) for group in others) >= _READINGS
         }
+
+    def avoided(self, node: str) -> Group:
+        """The nodes in all charges of one, or in domains that are: the path to them may be slow instead. A lone node is its domain."""
+        charges, domains = self.charges[node], self.state["domains"]
+        common = frozenset.intersection(*charges)
+        if sum(name == domains.get(node) for name in domains.values()) < 2:
+            return common
+        others = frozenset.intersection(*(frozenset(domains[other] for other in group) for group in charges))
+        return common | {other for other, name in domains.items() if name in others - {domains[node]}}
 
     def ordered(self, group: t.Iterable[str]) -> list[str]:
         """In the order of the nodes."""
@@ -496,7 +503,7 @@ def _plan_answers(known: _Knowledge, planned: _Round) -> None:
         if not suspects:
             _plan_links(known, planned, group)
         elif len(suspects) == 1:
-            avoided = frozenset.intersection(*known.charges[suspects[0]])
+            avoided = known.avoided(suspects[0])
             if avoided:
                 parts.append((suspects, avoided))
             else:

@@ -128,6 +128,12 @@ ENTRIES = (
         found_by=_SEARCH,
     ),
     entry(
+        "group-slow",
+        "[{nodes}|Several nodes] are slow together, although no part of them is.",
+        "Check the switches between them, and how traffic is spread over them. If they are in different racks, set isolate_domains.",
+        found_by=_SEARCH,
+    ),
+    entry(
         "path-noisy",
         "The path between [{ends}|two nodes] may be slow: the values of the same test differ too much to say.",
         "End what else uses the machines and their network, and search again, with more isolate_iterations. If that does not help,"

@@ -312,7 +312,7 @@ def compare_results(before: t.Sequence[ResultDocument], after: t.Sequence[Result
     result: dict[str, t.Any] = {"rows": rows, "counts": {outcome: counts[outcome] for outcome in OUTCOMES}}
     told = [list(dict.fromkeys(filter(None, map(transport_text, side)))) for side in (before, after)]
     result["transport"] = dict(zip(("before", "after"), told))
-    result["summary"] = _summary(result["counts"], len(rows)) + _transports(*told)
+    result["summary"] = _summary(result["counts"], len(rows)) + _unsound(before, after) + _transports(*told)
     result["table"] = _table(result)
     result["markdown"] = _markdown(result)
     return result
@@ -364,6 +364,17 @@ def _summary(counts: t.Mapping[str, int], number: int) -> str:
     text = f"{number} measurements: {', '.join(parts)}." if parts else "Nothing was measured on either side."
     if counts["noise unknown"]:
         text += f" The noise is known from {LEAST_RUNS} runs of the same test, on one of the two sides."
+    return text
+
+
+def _unsound(*sides: t.Sequence[ResultDocument]) -> str:
+    """How many tests have a bad verdict, which no speed tells; empty if none has."""
+    text = ""
+    for verdict, words in (("fail", "failed count all the same"), ("incomplete", "are not complete do not")):
+        counts = [sum(document["verdict"] == verdict for document in side) for side in sides]
+        if any(counts):
+            told = (f"{count} of {len(side)} {word}" for count, side, word in zip(counts, sides, ("before", "after")))
+            text += f" Tests that {words}: {', '.join(told)}."
     return text
 
 

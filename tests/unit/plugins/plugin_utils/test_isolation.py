@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import pathlib
 import re
@@ -511,3 +512,17 @@ def test_the_size_is_smaller_if_memory_or_time_are(gbps, memory, size, words):
     # A size that is given is not changed.
     search = begun_on_gpus({"collective": None, "min_bytes": None, "max_bytes": "4G"}, gbps, memory)
     assert search["said"].endswith("all_gather of 1G to 4G.")
+
+
+def test_a_group_that_is_slow_though_no_part_of_it_is_counts():
+    search = begun(4, settings={"inside": "none", "limit": 0.8, "screens": "1", "mode": "adaptive"})
+    state = {**search["document"]["state"], "stage": 1}
+    tests = [(["g1", "g2", "g3", "g4"], 0.5)] * 2 + [
+        (list(pair), 1.0) for pair in itertools.combinations(state["nodes"], 2)
+    ]
+    told = {"round": 1, "screen": True, "reason": None, "unreachable": []}
+    state["tests"] = [{**told, "nodes": nodes, "value": value} for nodes, value in tests]
+    report = _isolation.report({**search["document"], **verdict(state), "state": state}, True)
+    assert report["table"].splitlines()[0].endswith(": 4 nodes good, 1 group slow")
+    assert [(entry["id"], entry["severity"]) for entry in report["problems"]] == [("group-slow", "error")]
+    assert report["problems"][0]["cause"].startswith("g1, g2, g3, g4 are slow together")

@@ -191,6 +191,26 @@ def test_a_bad_path_between_two_racks_is_told_as_one(first):
     assert suspects and {racks[node] for node in suspects} <= {"rack1", "rack2"}
 
 
+@pytest.mark.parametrize(("number", "racks"), [(8, 2), (12, 2), (12, 3), (16, 2), (16, 4), (32, 4)])
+def test_a_bad_path_between_two_racks_is_no_fault_of_a_node(number, racks):
+    nodes = names(number)
+    domains = {node: f"rack{index * racks // number}" for index, node in enumerate(nodes)}
+    links = [pair for pair in itertools.combinations(nodes, 2) if {domains[n] for n in pair} == {"rack0", "rack1"}]
+    answer = verdict(run(new_state(nodes, domains=domains, limit=80), cluster(links=links)))
+    assert [entry["node"] for entry in answer["nodes"] if entry["verdict"] == "bad"] == []
+    assert [path["between"] for path in answer["paths"]] == [["rack0", "rack1"]]
+
+
+@pytest.mark.parametrize("racks", [2, 3, 9, {"g9": "alone"}])
+def test_a_bad_node_is_told_from_the_path_to_another_rack(racks):
+    nodes = names(9)
+    given = racks if isinstance(racks, dict) else {node: index * racks // 9 for index, node in enumerate(nodes)}
+    domains = {**dict.fromkeys(nodes, "rack"), **given}
+    for bad in nodes:
+        state = run(new_state(nodes, domains=domains), cluster(between=[bad]))
+        assert found(state) == ({bad: ("bad", "between")}, [])
+
+
 def test_evidence_names_the_tests():
     nodes = verdict(run(new_state(names(9)), cluster(between=["g5"])))["nodes"]
     bad = nodes[4]

@@ -518,6 +518,16 @@ def test_complete_results_keeps_a_good_one():
     assert document["verdict"] == "pass" and document["points"]["env"] == {"NCCL_ALGO": "Ring"}
 
 
+def test_complete_results_takes_neither_verdicts_nor_more_or_fewer_results_from_a_launcher():
+    kept = [{"rule": "network", "passed": True}]
+    (document,) = completed(outcome(results=[{**DOCUMENT, "verdicts": kept}]))
+    assert "verdicts" not in document
+    (document,) = completed(outcome(results=[DOCUMENT, DOCUMENT]))
+    assert ([entry["id"] for entry in document["problems"]], document["verdict"]) == (["tables-many"], "fail")
+    with pytest.raises(ValueError, match="1 points in place of 2"):
+        complete_results({"points": [POINT] * 2}, {"points": [outcome(results=[DOCUMENT])]})
+
+
 def test_complete_results_holds_no_value_that_may_be_a_token():
     env = {"WANDB_API_KEY": "s3cr3t", "NCCL_DEBUG": "INFO", "MY_LEVEL": "3"}
     (document,) = completed(outcome(results=[DOCUMENT]), point={**POINT, "env": env})

@@ -294,6 +294,11 @@ def test_out_of_bounds_alone_fails():
     assert parse_one(NCCL.replace("0 OK", "2 FAILED"))["verdict"] == "fail"
 
 
+def test_wrong_values_of_a_row_fail_whatever_the_summary_says():
+    document = parse_one(NCCL.replace(LAST_ROW, LAST_ROW[: LAST_ROW.rindex("0")] + "7"))
+    assert (ids(document), document["summary"]["out_of_bounds"], document["verdict"]) == (["wrong-values"], 0, "fail")
+
+
 def test_average_below_the_users_minimum_fails():
     document = parse_one(NCCL.replace("124.442 ", "124.442 FAILED"))
     assert (ids(document), document["verdict"]) == (["average-below-minimum"], "fail")
@@ -322,6 +327,25 @@ def test_torn_row_is_counted_and_never_guessed(torn):
     assert document["problems"][0]["cause"].endswith(": 1.")
     assert document["problems"][0]["evidence"].startswith("1073741824")
     assert (document["complete"], document["verdict"]) == (False, "incomplete")
+
+
+def test_a_torn_object_of_the_reporter_is_counted_as_lost():
+    lines = (FIXTURES / "nccl_tests" / "rccl-reporter.json").read_text(encoding="utf-8").splitlines(keepends=True)
+    document = parse_one("".join(["rccl-tests is run\n", *lines]))
+    assert (document["complete"], document["lost_rows"]) == (True, 0)
+    document = parse_one("".join(["rccl-tests is run\n", *lines[:-2], lines[-2][:40] + "\n", lines[-1]]))
+    assert (ids(document), document["complete"], document["lost_rows"]) == (["rows-lost"], False, 1)
+
+
+@pytest.mark.parametrize(("line", "identity"), [("...", "rows-elided"), (LAST_ROW[:-20], "rows-lost")])
+def test_what_is_lost_beside_a_right_average_makes_a_test_not_whole(line, identity):
+    document = parse_one(NCCL.replace(LAST_ROW, f"{line}\n{LAST_ROW}"))
+    assert (ids(document), document["complete"], document["verdict"]) == ([identity], False, "incomplete")
+
+
+def test_a_size_that_lacks_digits_behind_other_text_is_lost():
+    document = parse_one(NCCL.replace(LAST_ROW, f"g1:{LAST_ROW.lstrip()[3:]}"))
+    assert ([row["size"] for row in document["rows"]], document["lost_rows"]) == ([1024, 1048576], 1)
 
 
 def test_line_that_looks_like_a_row_above_the_table():
@@ -630,6 +654,27 @@ def test_bandwidth_is_that_of_the_collective(collective, algbw, busbw):
     half = document["rows"][0]["in_place"]
     assert (half["algbw"], half["busbw"]) == (pytest.approx(algbw, rel=1e-4), pytest.approx(busbw, rel=1e-4))
     assert (document["problems"], "computed" in half) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "bus"),
+    [
+        ("all_reduce", 1, 1.5),
+        *((name, 1, 0.75) for name in ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter")),
+        *((name, 1, 1) for name in ("broadcast", "reduce", "sendrecv")),
+        ("hypercube", 0.75, 0.75),
+    ],
+)
+def test_each_collective_has_its_own_factor(collective, algorithm, bus):
+    """Of 4 ranks, as doc/PERFORMANCE.md of nccl-tests has it: 1 MiB in 1051 us is 0.997693 GB/s."""
+    algbw, busbw = algorithm * 0.997693, bus * 0.997693
+    row = small(1 << 20, "1051.00", f"{algbw:.2f}", f"{busbw:.2f}")
+    document = parse_one(
+        table_of([row], ranks=4, average=f"{busbw:g}").replace("all_reduce_perf", f"{collective}_perf")
+    )
+    half = document["rows"][0]["out_of_place"]
+    assert (half["algbw"], half["busbw"]) == (pytest.approx(algbw, rel=2e-6), pytest.approx(busbw, rel=2e-6))
+    assert document["problems"] == []
 
 
 def test_a_bandwidth_that_is_not_that_of_its_time_is_a_warning():

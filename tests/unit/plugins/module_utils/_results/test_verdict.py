@@ -127,6 +127,11 @@ def test_entry_says_where_the_limit_comes_from_and_by_how_much():
     assert (entry["min_bytes"], entry["max_bytes"], entry["size"]) == (G, 8 * G, G)
 
 
+def test_no_bandwidth_at_all_misses_each_limit():
+    result, entry = judged({"limit": 1}, of_types([(G, 0.0)]))
+    assert (entry["value"], entry["percent"], entry["passed"], result["verdict"]) == (0, -100, False, "fail")
+
+
 def test_each_size_that_misses_is_named():
     _result, entry = judged({"limit": 375, "min_bytes": "1G", "over": "each"})
     assert entry["missed_sizes"] == [G, 8 * G] and entry["size"] == G
@@ -272,6 +277,11 @@ def test_dip(curve, value, passed):
         assert result["problems"][0]["evidence"] == "missed at 32 MiB"
 
 
+def test_a_dip_is_held_against_the_limit_itself():
+    dip = document((*GROWING, (16 << 20, 38.5), (32 << 20, 35.8)))
+    assert [judged({"dip_percent": limit}, dip)[1]["passed"] for limit in (10.4, 10.6)] == [False, True]
+
+
 @pytest.mark.parametrize(("growth", "passed"), [(1.4, True), (3.0, False)])
 def test_cliff(growth, passed):
     curve = [(8, 8 / 10e3), (16, 16 / 11e3), (32, 32 / (11e3 * growth)), (1 << 20, 1e-6)]
@@ -301,6 +311,8 @@ def of_types(*curves, name="busbw"):
         ("dip_percent", "busbw", ([(1 << 20, 50.0), (2 << 20, 40.0)], [(1 << 20, 30.0), (2 << 20, 45.0)]), 20),
         # Nor is a size that ran twice.
         ("dip_percent", "busbw", ([(1 << 20, 50.0), (1 << 20, 40.0), (2 << 20, 51.0), (2 << 20, 60.0)],), 0),
+        # The worst of the times that a size ran counts.
+        ("dip_percent", "busbw", ([(1 << 20, 50.0), (1 << 20, 50.0), (2 << 20, 60.0), (2 << 20, 20.0)],), 60),
         # The cliff is between two rows that are no neighbours.
         ("cliff_factor", "time_us", ([(8, 10.0), (16, 500.0)], [(8, 10.0), (16, 11.0)]), 50),
         ("cliff_factor", "time_us", ([(8, 10.0), (16, 11.0)], [(8, 10.0), (16, 500.0)]), 50),
@@ -390,6 +402,10 @@ def test_rule_may_name_what_is_held_against_the_baseline():
         entries = Judge({"rules": [rule]}, baseline=baseline).judge(runs(factor)[0])["verdicts"][1:]
         assert [(entry["rule"], entry["passed"]) for entry in entries] == [("usual", passed)]
         assert entries[0]["source"] == "the median of 3 runs in the baseline, 300, and 1 % tolerance"
+        assert entries[0]["limit"] == pytest.approx(300 / 1.01, rel=1e-5)
+    rule = {**rule, "metric": "out_of_place.time_us"}
+    entry = Judge({"rules": [rule]}, baseline=baseline).judge(runs(1.0)[0])["verdicts"][1]
+    assert entry["limit"] == pytest.approx(half(G, 300.0)["time_us"] * 1.01, rel=1e-5)
 
 
 @pytest.mark.parametrize(
