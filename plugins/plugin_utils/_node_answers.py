@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.json_utils import _filter_non_json_lines
 from ansible.plugins import action
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, read_value
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, one_line
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, inert, one_line
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, is_long
 
 #: What Ansible does something with, in the answer of any module: it makes hosts and groups, marks hosts as unreachable, and takes it for
@@ -107,7 +107,8 @@ def _words(value: t.Any) -> str:
 
 
 def _cleaned(error: AnsibleError) -> AnsibleError:
-    return type(error)(clean(str(error)))
+    # Before ansible-core 2.19, the result of a host that is unreachable is not marked as unsafe: a template in it would be run.
+    return type(error)(inert(clean(str(error))))
 
 
 def with_texts(arguments: t.Mapping[str, t.Any], texts: t.Mapping[str, Spec]) -> dict[str, t.Any]:
@@ -171,7 +172,11 @@ class NodeAction(ActionBase):
     def _execute_module(self, *arguments: t.Any, **keywords: t.Any) -> dict[str, t.Any]:
         """As Ansible does it, with ``_ansible_parsed`` also from ansible-core 2.21 on if what the node said is no answer."""
         self._is_answer = True
-        answer = super()._execute_module(*arguments, **keywords)
+        try:
+            answer = super()._execute_module(*arguments, **keywords)
+        except AnsibleConnectionFailure as error:
+            # Such as of a directory that could not be made, in what the node printed.
+            raise _cleaned(error) from None
         return answer if self._is_answer else {**answer, "_ansible_parsed": False}
 
     def _parse_returned_data(self, res: dict[str, t.Any], *more: t.Any) -> t.Any:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pathlib
+import shlex
 import typing as t
 
 import pytest
@@ -189,3 +190,29 @@ def test_a_worker_that_changes_one_answer(worker, playbook, module, whole, words
     )
     assert all(word in played.output for word in words), played.output
     assert module in {record["action"].rpartition(".")[2] for record in played.records}, played.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_a_worker_says_that_ends_the_connection(nodes, tmp_path, release):
+    """Of a host that is unreachable, Ansible before 2.19 marks nothing as unsafe."""
+    hostility = Hostility(tmp_path / "was-run")
+    python = "/run/ends-the-connection"
+    # The exit status of ssh itself.
+    nodes.shell(
+        "g2",
+        f"printf '#!/bin/sh\\nprintf %%s %s >&2\\nexit 255\\n' {shlex.quote(shlex.quote(hostility.text))} >{python}",
+    )
+    inventory = tmp_path / "more.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"g2": {"ansible_python_interpreter": python}}}}))
+    try:
+        nodes.shell("g2", f"chmod 0755 {python}")
+        for playbook in ("bare_metal", "teardown"):
+            more = ("-i", str(inventory), "--limit", "g1:g2")
+            played = nodes.within(ansible_core(release)).playbook(
+                f"gpufabric.nccl.{playbook}", *more, report_dir=str(tmp_path / "results")
+            )
+            assert played.returncode in (2, 4) and "lookup(" in played.output, played.output
+            hostility.check_quiet(played)
+    finally:
+        nodes.shell("g2", f"rm -f {python}")

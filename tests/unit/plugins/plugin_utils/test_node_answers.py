@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
@@ -185,6 +186,19 @@ def test_what_a_connection_says_of_the_node(answer):
     with pytest.raises(AnsibleConnectionFailure, match="owned") as failed:
         answer(fail)
     assert "\x1b" not in str(failed.value)
+
+
+@pytest.mark.parametrize("method", ["_execute_module", "_low_level_execute_command"])
+def test_what_an_unreachable_node_says_is_no_template(monkeypatch, method):
+    """Before ansible-core 2.19, whoever reads the result of a host that is unreachable runs it: such a result is not marked as unsafe."""
+
+    def fail(*_arguments, **_keywords):
+        raise AnsibleConnectionFailure("Failed to connect: {{ lookup('pipe', 'id') }} {% if 1 %} {# a #} {{{ b }}}")
+
+    monkeypatch.setattr(ActionBase, method, fail)
+    with pytest.raises(AnsibleConnectionFailure, match="lookup") as failed:
+        getattr(NodeModule.__new__(NodeModule), method)()
+    assert not re.search("{[{%#]", str(failed.value))
 
 
 def test_no_module_is_left_to_itself(answer):
