@@ -173,8 +173,11 @@ class Run:
             return False
         return not self._is_told() or bool(stamped(read_processes(), self._is_of_a_point()))
 
-    def stop(self) -> dict[str, t.Any]:
-        """End what runs of the points, on all hosts; what came of them all, where any were run. Raises NodeError."""
+    def stop(self, tell: bool = True) -> dict[str, t.Any]:
+        """End what runs of the points, on all hosts; what came of them all, where any were run. Raises NodeError.
+
+        ``tell``: what came of them is to be written down and returned.
+        """
         if not self.exists():
             return {}
         with locked(self.run_dir.mpi):
@@ -187,13 +190,15 @@ class Run:
                 reaped = self.end_here(state["pid"] if going else None)
                 reaped += reap(self.run_dir.run_id, self._reach(), os.environ)
                 # It may have come to its end meanwhile.
-                if not self._is_told():
-                    self._cut_off(
-                        (self._read(self._state) or state)["over"] or ("stopped" if going else "lost"), reaped
-                    )
+                if tell and not self._is_told():
+                    reason = (self._read(self._state) or state)["over"] or ("stopped" if going else "lost")
+                    try:
+                        self._cut_off(reason, reaped)
+                    except OSError as error:
+                        raise NodeError(f"cannot write to {self.run_dir.mpi}: {error.strerror}") from error
             # To the next play, no other waits for it.
             remove(self._polled)
-            result = self.result()
+            result = self.result() if tell else {}
             # Who removes the run may be at it: without a plan, nothing would look like all.
             return result if os.path.exists(self._plan) else {}
 
@@ -207,7 +212,8 @@ class Run:
 
     def remove(self) -> None:
         """End what runs of any point, and remove the points and the hostfile. Raises NodeError."""
-        self.stop()
+        # A file system that is full cannot take what nobody will read.
+        self.stop(tell=False)
         # The sessions of the private sshd use the latter.
         self.run_dir.remove(self.run_dir.mpi, *([] if os.path.isdir(self.run_dir.sshd) else [self.run_dir.tmp]))
 

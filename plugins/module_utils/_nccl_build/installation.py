@@ -232,10 +232,11 @@ class Installation:
         """Remove files and directories of the installation. Raises NodeError."""
         for path in paths:
             try:
-                if os.path.isdir(path) and not os.path.islink(path):
-                    shutil.rmtree(path)
-                else:
-                    remove(path)
+                while os.path.isdir(path) and not os.path.islink(path):
+                    # Another node that shares the directory may be removing the same.
+                    with contextlib.suppress(FileNotFoundError):
+                        shutil.rmtree(path)
+                remove(path)
             except OSError as error:
                 raise NodeError(f"cannot remove {path}: {error.strerror}") from error
 
@@ -246,9 +247,15 @@ class Installation:
         """
         if not self.is_marked():
             return []
-        self.check_way()
-        there = [path for path in self.places if os.path.lexists(path)]
-        return [self.path] if len(os.listdir(self.path)) == len(there) and not self.keeps_directory() else there
+        try:
+            self.check_way()
+            there = [path for path in self.places if os.path.lexists(path)]
+            return [self.path] if len(os.listdir(self.path)) == len(there) and not self.keeps_directory() else there
+        except (NodeError, FileNotFoundError):
+            if os.path.lexists(self.path):
+                raise
+            # Another node that shares the directory was faster.
+            return []
 
     def remove(self) -> None:
         """Remove all of it, the mark last: what has none is not touched. Raises NodeError."""
@@ -272,19 +279,22 @@ class Installation:
 
     def is_building(self) -> bool:
         """Whether a build goes on."""
-        if not os.path.exists(self.lock):
+        try:
+            # Shared with others that ask: only a build has it alone. It is not made, for the directory may be going.
+            file = self._lock(fcntl.LOCK_SH, "r+")
+        except NodeError:
+            if os.path.exists(self.lock):
+                raise
             return False
-        # Shared with others that ask: only a build has it alone.
-        file = self._lock(fcntl.LOCK_SH)
         if file is None:
             return True
         file.close()
         return False
 
-    def _lock(self, how: int) -> t.IO[str] | None:
+    def _lock(self, how: int, mode: str = "a+") -> t.IO[str] | None:
         try:
             # Whoever may open it may hold the lock.
-            file = open(self.lock, "a+", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o660))  # noqa: SIM115
+            file = open(self.lock, mode, encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o660))  # noqa: SIM115
             with contextlib.suppress(PermissionError):
                 # One that an earlier release has made.
                 os.fchmod(file.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o770)

@@ -204,15 +204,23 @@ def test_a_module_that_was_ended_by_who_takes_the_run_is_run_again(monkeypatch):
     junk = {"failed": True, "msg": "No start of json char found", "_ansible_parsed": False}
     answers = iter([junk, junk, {"failed": True, "msg": "no", "problems": [taken], "_ansible_parsed": True}])
     monkeypatch.setattr(mpi_run.time, "sleep", lambda _seconds: None)
+    asked = []
+
+    def execute(module_args, **_more):
+        asked.append(module_args)
+        return next(answers)
+
     following = action(
         _options={**OPTIONS, "show": "none", "claim": {"owner": "me"}},
-        _task=types.SimpleNamespace(args={}),
+        _task=types.SimpleNamespace(args={"run_id": "n", "claim": {"owner": "me"}, "points": []}),
         _task_vars={},
         _ask=lambda command, parse: Look(True),
-        _execute_module=lambda **_more: next(answers),
+        _execute_module=execute,
     )
     outcome = following._follow_checked({"points": [point()], "notes": [], "followed": False, "runner": RUNNER})
     assert [item["id"] for item in outcome["points"][0]["problems"]] == ["run-taken"]
+    # Without it, the module would end the run of who has taken it.
+    assert asked == [{"run_id": "n", "claim": {"owner": "me"}, "state": "stopped"}] * 3
 
 
 def test_who_does_not_say_who_asks_is_told_that_the_run_is_gone():

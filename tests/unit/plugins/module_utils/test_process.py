@@ -111,6 +111,19 @@ def test_stamped_passes_over_processes_of_containers(mark):
                 os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its root")
+def test_stamped_passes_over_a_container_that_shares_the_pids_of_the_machine(mark, tmp_path):
+    """As a pod with ``hostPID`` does, whose run may have the same name and directory."""
+    program = "import os, sys, time; os.chroot(sys.argv[1]); print(flush=True); time.sleep(60)"
+    argv, environment = [sys.executable, "-c", program, tmp_path], {**os.environ, "GPUFABRIC_TEST": mark}
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"\n"
+            assert process.pid in read_processes() and stamped(read_processes(), marked(mark)) == set()
+        finally:
+            process.kill()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_stamped_passes_over_what_others_start_as_this_user(mark):
     """As su and sudo are, while they wait for a password: their environment is that of whoever has started them, and so is their memory."""

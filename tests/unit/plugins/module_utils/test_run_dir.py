@@ -462,6 +462,17 @@ def test_a_directory_below_links_of_ones_own_is_taken(tmp_path):
     assert (tmp_path / "disk" / "run" / "sshd").is_dir()
 
 
+def test_a_directory_below_a_link_to_where_everybody_may_write_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    (tmp_path / "public" / "disk").mkdir(parents=True)
+    (tmp_path / "public").chmod(0o777)
+    (tmp_path / "scratch").symlink_to(tmp_path / "public" / "disk")
+    run_dir = RunDir("default", str(tmp_path / "scratch" / "run"))
+    with pytest.raises(NodeError, match="public, .* may be written by everybody"):
+        run_dir.create(run_dir.sshd)
+    assert not os.path.exists(run_dir.path)
+
+
 def test_check_refuses_a_directory_that_others_may_write(tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "one").chmod(0o777)

@@ -8,6 +8,9 @@ import os
 import signal
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import EXTRA_KEYWORDS
 from ansible_collections.gpufabric.nccl.plugins.modules import sshd_instance
 
@@ -118,3 +121,17 @@ def test_bad_input_is_one_line_and_changes_nothing(refuse, options, message):
 def test_truth_values_of_yaml_are_the_words_of_sshd():
     values = {"Compression": True, "TCPKeepAlive": False, "MaxSessions": 4, "Banner": "/etc/issue"}
     assert [sshd_instance.value_of(*item) for item in values.items()] == ["yes", "no", "4", "/etc/issue"]
+
+
+@pytest.mark.parametrize("state", ["stopped", "absent"])
+def test_the_sshd_of_another_owner_is_not_ended(tmp_path, monkeypatch, state):
+    # The module's is for its own process.
+    monkeypatch.setattr(os, "umask", lambda _mask: 0o022)
+    run_dir = RunDir("unit", str(tmp_path / "run"))
+    claim = {"owner": "me@here", "controller": "c1", "play": "10-100", "live": ["10-100", "20-200"]}
+    Ownership(run_dir, claim).take()
+    run_dir.create(run_dir.sshd)
+    params = {"run_id": "unit", "run_dir": run_dir.path, "state": state, "sshd_path": None}
+    with pytest.raises(ProblemError) as refused:
+        sshd_instance.run({**params, "claim": {**claim, "owner": "you@there", "play": "20-200"}}, False)
+    assert refused.value.problems[0].id == "run-taken" and os.path.exists(run_dir.sshd)

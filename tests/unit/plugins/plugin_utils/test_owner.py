@@ -92,6 +92,16 @@ def test_a_play_that_has_ended_is_not_live(tmp_path):
     assert name not in claim_of("", False)["live"]
 
 
+def test_a_container_and_a_machine_that_was_started_anew_are_other_controllers(monkeypatch):
+    """Each job of AWX has a container of its own: its play is not to take the run of a job beside it for one that is over."""
+    found = [claim_of("", False)["controller"]]
+    monkeypatch.setattr(os, "readlink", lambda path: "pid:[1]")
+    found.append(_owner._controller())
+    monkeypatch.setattr(pathlib.Path, "read_text", lambda *_arguments, **_keywords: "another\n")
+    found.append(_owner._controller())
+    assert len(set(found)) == 3 and all(found), found
+
+
 def test_a_controller_that_does_not_tell_its_processes(monkeypatch):
     monkeypatch.setattr(_owner, "_controller", lambda: "")
     monkeypatch.setattr(_owner, "read_processes", None)

@@ -5,9 +5,12 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import tarfile
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi import progress, run_files
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress import Journal
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files import Run, outcome_of
@@ -70,3 +73,16 @@ def test_results_that_are_too_long_for_the_controller_leave_the_reason(cut_off, 
     assert "more than the 4 KiB that reach the controller; let it run fewer cycles" in told["outcome"]["unread"]
     kept = json.loads((tmp_path / "run" / "mpi" / "points" / "1" / "exit.json").read_text())
     assert kept["unread"] == told["outcome"]["unread"]
+
+
+def test_a_run_that_nothing_can_be_written_of_is_removed_all_the_same(cut_off):
+    """As on a file system that is full, which may be why the runner is gone: the limit of this process refuses each byte."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(NodeError, match=f"cannot write to {cut_off.run_dir.mpi}: File too large"):
+            cut_off.stop()
+        cut_off.remove()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not os.path.exists(cut_off.run_dir.path)

@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -33,6 +34,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.install
     parse_mark,
     program_names,
 )
+from ansible_collections.gpufabric.nccl.plugins.modules import nccl_tests_build
 
 PROGRAM = b"#!/bin/sh\nexit 0\n"
 
@@ -131,6 +133,26 @@ def test_what_others_put_there_stays(installation):
     assert installation.remaining() == [installation.mark]
     installation.remove()
     assert os.listdir(installation.path) == ["notes"]
+
+
+@pytest.mark.parametrize("call", ["os.listdir", "os.open", "shutil.rmtree"])
+def test_another_node_that_shares_the_directory_removes_it_meanwhile(installation, monkeypatch, call):
+    """Before what is there is listed, before the lock is looked at, and before the programs are removed."""
+    installation.create()
+    installation.install(ready(installation, "all_reduce_perf"), mark("all_reduce_perf"))
+    installation.claim().close()
+    module, name = {"os": os, "shutil": shutil}[call.partition(".")[0]], call.partition(".")[2]
+    own, rmtree = getattr(module, name), shutil.rmtree
+
+    def late(path, *arguments, **keywords):
+        if call != "os.open" or path == installation.lock:
+            monkeypatch.undo()
+            rmtree(installation.path)
+        return own(path, *arguments, **keywords)
+
+    monkeypatch.setattr(module, name, late)
+    nccl_tests_build.remove(installation, False)
+    assert not os.path.exists(installation.path)
 
 
 def test_of_a_link_the_link_is_removed(installation, tmp_path):

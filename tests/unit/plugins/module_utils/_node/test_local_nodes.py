@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fcntl
 import json
@@ -417,6 +418,25 @@ def test_the_mark_of_an_earlier_release_is_understood(tmp_path):
     LocalNodes("1", str(tmp_path), CLAIM)._check_owner([])
     (tmp_path / ".gpufabric-nodes").write_text("[" * 100000)
     assert not LocalNodes("1", str(tmp_path))._holds_nodes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has local nodes")
+def test_nothing_is_removed_below_a_directory_of_another_user(tmp_path, monkeypatch):
+    """He could have put a link there: files of nodes are called as those of /etc/ssh."""
+    (tmp_path / "state").mkdir()
+    nodes = LocalNodes("one", str(tmp_path / "state"))
+    nodes._write_mark()
+    (tmp_path / "state" / "nodes").symlink_to(tmp_path / "etc")
+    key = tmp_path / "etc" / "ssh" / "ssh_host_ed25519_key"
+    key.parent.mkdir(parents=True)
+    key.touch()
+    os.chown(tmp_path, 12345, -1)
+    monkeypatch.setattr(nodes, "podman", None)
+    monkeypatch.setattr(nodes.cgroups, "locked", contextlib.nullcontext)
+    monkeypatch.setattr(nodes.cgroups, "unmount", lambda: None)
+    with pytest.raises(NodeError, match="belongs to uid 12345, who can put another directory there"):
+        nodes.absent(False)
+    assert key.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has local nodes")

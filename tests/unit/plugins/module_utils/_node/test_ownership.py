@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import fcntl
 import os
 import subprocess
 import uuid
@@ -134,6 +136,22 @@ def test_who_takes_a_run_marks_it_and_the_next_one_is_refused(run_dir):
     os.utime(run_dir.mark, (1, 1))
     Ownership(run_dir, claim(YOU)).take()
     assert run_dir.read_mark()["owner"] == YOU
+
+
+def test_of_two_plays_that_start_at_once_the_second_waits_for_the_mark_of_the_first(run_dir):
+    run_dir.create()
+    descriptor = os.open(run_dir.path, os.O_RDONLY)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            second = pool.submit(Ownership(run_dir, claim(YOU)).take)
+            assert not concurrent.futures.wait([second], timeout=0.5).done
+            run_dir.write_mark({"owner": ME, "controller": "c1", "play": "20-200"})
+        finally:
+            os.close(descriptor)
+        with pytest.raises(ProblemError):
+            second.result()
+    assert run_dir.read_mark()["owner"] == ME
 
 
 def test_a_run_with_processes_is_in_use_until_it_is_taken_over(run_dir):
