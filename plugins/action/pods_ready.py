@@ -156,7 +156,8 @@ class ActionModule(ClusterAction):
     def _way_to(self, pod: t.Mapping[str, t.Any]) -> t.Any:
         """What the tasks of a pod will run over."""
         connection = connection_loader.get("kubernetes.core.kubectl", self._play_context, None)
-        options = {**self._cluster, "pod": pod["name"], "container": pod["container"]}
+        # validate_certs: see tasks/join.yml of the role worker_pods.
+        options = {**self._cluster, "pod": pod["name"], "container": pod["container"], "validate_certs": ""}
         connection.set_options(var_options={f"ansible_kubectl_{name}": value for name, value in options.items()})
         return connection
 

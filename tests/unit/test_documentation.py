@@ -290,6 +290,11 @@ def test_examples_for_ci_install_what_local_nodes_need():
     wanted = (ROOT / "scripts/install").read_text()
     packages = [set(" ".join(re.findall(r"apt-get install --yes (.*)", text)).split()) for text in texts]
     assert packages[0] == packages[1] and not {one for one in packages[0] if one not in wanted}
+    # With ansible-core alone: containers.podman is no dependency of the collection.
+    check = yaml.safe_load((ROOT / "roles/local_nodes/tasks/main.yml").read_text())[0]["gpufabric.nccl.check_variables"]
+    for text in texts:
+        (words,) = re.findall(r"ansible-galaxy collection install (.*)", text)
+        assert {"gpufabric.nccl", *check["collections"]} <= set(shlex.split(words)), words
 
 
 @pytest.mark.parametrize("page", [*PAGES, *EXAMPLES, *AWX], ids=show)

@@ -480,7 +480,9 @@ ENTRIES = (
         "[{python}|Python] lacks [the module {module}|a module that the program needs].",
         "Install the module for the interpreter that runs the program, on all hosts. For the cpu backend: apt-get"
         " install python3-mpi4py python3-numpy (Debian, Ubuntu), dnf install python3-mpi4py-openmpi python3-numpy"
-        " (RHEL and its kin). Or set ansible_python_interpreter to an interpreter that has it.",
+        " (RHEL and its kin), where Python finds it only with PYTHONPATH of gpufabric_environment set to"
+        " /usr/lib64/python3.9/site-packages/openmpi (with the version of your Python). Or set ansible_python_interpreter to"
+        " an interpreter that has it.",
         signature(
             "No module named",
             r"gpufabric-cpu: (?P<host>\S+): \w+ cannot be imported: No module named '?(?P<module>[\w.]+)'?; for (?P<python>\S+) install",

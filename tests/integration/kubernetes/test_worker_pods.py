@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import collections
 import concurrent.futures
 import json
@@ -535,6 +536,27 @@ def test_the_cluster_takes_the_rights_of_the_examples(runs):
     text = (EXAMPLES / "kubernetes/rbac.yml").read_text().replace("gpu-benchmark", runs.namespace)
     done = runs.cluster.kubectl("apply", "--dry-run=server", "--filename=-", namespace=runs.namespace, stdin=text)
     assert done.stdout.count("created (server dry run)") == 3
+
+
+def test_credential_of_awx_reaches_the_pods(runs, cluster, tmp_path):
+    """AWX gives it in the environment, without a kubeconfig; the account has the Role of the example."""
+    role = (EXAMPLES / "kubernetes/rbac.yml").read_text().replace("gpu-benchmark", runs.namespace)
+    cluster.kubectl("apply", "--filename=-", namespace=runs.namespace, stdin=role)
+    config = cluster.kubectl("config", "view", "--raw", "--minify", "--flatten", "--output=json").stdout
+    certificate = tmp_path / "ca.crt"
+    certificate.write_bytes(
+        base64.b64decode(json.loads(config)["clusters"][0]["cluster"]["certificate-authority-data"])
+    )
+    (tmp_path / "home").mkdir()
+    credential = {
+        "K8S_AUTH_HOST": cluster.server,
+        "K8S_AUTH_API_KEY": cluster.token("gpufabric", runs.namespace),
+        "K8S_AUTH_VERIFY_SSL": "True",
+        "K8S_AUTH_SSL_CA_CERT": str(certificate),
+    }
+    played = runs.within({"KUBECONFIG": "", "HOME": str(tmp_path / "home"), **credential}).play()
+    assert played.returncode == 0, played.output
+    assert runs.result()["verdict"] == "pass" and runs.ours() == []
 
 
 def test_check_mode_on_an_empty_namespace_makes_nothing(runs):

@@ -39,8 +39,9 @@ def documented(path):
 
 
 def existing_names():
-    """The modules, the roles, and the options of both."""
+    """The modules, the roles, the options of both, and the variables that playbooks alone have."""
     names = {path.name for path in ROOT.glob("roles/*")}
+    names |= set(yaml.safe_load((ROOT / "scripts/site.d/texts.yml").read_text(encoding="utf-8"))["variables"])
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
         for entry_point in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
             names |= set(entry_point.get("options", {}))
@@ -110,3 +111,11 @@ def test_a_cure_names_the_variable_of_playbooks_too():
     """``-e run_dir=PATH`` changes nothing: it is an option of modules alone."""
     cures = {entry.id: entry.cure for entry in CATALOGUE.entries.values() if re.search(r"\brun_dir\b", entry.cure)}
     assert cures and all("gpufabric_run_dir" in cure for cure in cures.values()), cures
+
+
+def test_the_cure_for_mpi4py_says_where_pythons_of_rhel_find_it():
+    """Its package is for ``module load``: without MPI_PYTHON3_SITEARCH, openmpi.pth adds no directory, and the import fails as before."""
+    cure = CATALOGUE.entries["python-module-missing"].cure
+    assert (
+        cure.index("python3-mpi4py-openmpi") < cure.index("gpufabric_environment") < cure.index("site-packages/openmpi")
+    )
