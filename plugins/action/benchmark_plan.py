@@ -18,6 +18,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._options import env
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
     PlanAction,
     as_warnings,
+    decrypted,
     without_prefix,
 )
 
@@ -48,6 +49,6 @@ class ActionModule(PlanAction):
         """The names of the variables that some host sets for its own ranks. Raises OptionError."""
         option, spec = "gpufabric_node_env", {"type": "dict", "default": {}}
         every = self._task_vars.get("hostvars", {})
-        own = [read_value(option, spec, every[host].get(option)) for host in hosts if host in every]
+        own = [read_value(option, spec, decrypted(every[host].get(option))) for host in hosts if host in every]
         every_own = [environment_texts(option, values) for values in (variables[option], *own)]
         return {name for values in every_own for name, value in values.items() if value is not None}

@@ -81,13 +81,13 @@ def note_of(action: ActionBase) -> str:
     return str(action._templar.template(note)) if note else ""
 
 
-def _decrypted(value: t.Any) -> t.Any:
+def decrypted(value: t.Any) -> t.Any:
     """A value with texts in place of what is vaulted in it, which is no text before ansible-core 2.19."""
     if getattr(value, "__ENCRYPTED__", False):
         return str(value)
     if isinstance(value, dict):
-        return {key: _decrypted(item) for key, item in value.items()}
-    return [_decrypted(item) for item in value] if isinstance(value, list) else value
+        return {key: decrypted(item) for key, item in value.items()}
+    return [decrypted(item) for item in value] if isinstance(value, list) else value
 
 
 class VariablesAction(ActionBase):
@@ -145,7 +145,7 @@ class VariablesAction(ActionBase):
         if name not in self._task_vars:
             return None
         try:
-            value = _decrypted(self._templar.template(self._task_vars[name]))
+            value = decrypted(self._templar.template(self._task_vars[name]))
         except AnsibleValueOmittedError:
             return None
         except AnsibleError as error:

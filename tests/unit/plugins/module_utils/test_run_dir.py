@@ -238,6 +238,19 @@ def test_two_machines_do_not_share_a_directory(tmp_path, monkeypatch):
     assert second.read_mark()["node"] == "g2"
 
 
+def test_of_two_machines_that_start_at_once_one_has_the_directory(tmp_path, monkeypatch):
+    claim = {"owner": "alice@here", "controller": "c", "play": "p", "live": ["p"]}
+    first, second = (RunDir("one", str(tmp_path / "runs")) for _machine in range(2))
+    Ownership(first, claim).take()
+    name = socket.gethostname()
+    monkeypatch.setattr(socket, "gethostname", lambda: "g2")
+    # It was made before the first machine marked it.
+    monkeypatch.setattr(second, "create", lambda: None)
+    with pytest.raises(NodeError, match=f"is the run directory of {name}, too"):
+        Ownership(second, claim).take()
+    assert first.read_mark()["node"] == name
+
+
 def test_two_runs_do_not_share_a_directory(tmp_path):
     RunDir("one", str(tmp_path / "runs")).create()
     with pytest.raises(NodeError, match="runs belongs to the run one; set run_dir to a directory of its own"):
