@@ -312,13 +312,14 @@ class _Knowledge:
         }
 
     def avoided(self, node: str) -> Group:
-        """The nodes in all charges of one, or in domains that are: the path to them may be slow instead. A lone node is its domain."""
+        """Who was in each slow group of a node, and all of each other domain that was: the path there may be slow in its place."""
         charges, domains = self.charges[node], self.state["domains"]
-        common = frozenset.intersection(*charges)
+        partners = frozenset.intersection(*charges)
+        # Alone in its domain, a bad node would look like a bad path.
         if sum(name == domains.get(node) for name in domains.values()) < 2:
-            return common
-        others = frozenset.intersection(*(frozenset(domains[other] for other in group) for group in charges))
-        return common | {other for other, name in domains.items() if name in others - {domains[node]}}
+            return partners
+        met = frozenset.intersection(*(frozenset(domains[other] for other in group) for group in charges))
+        return partners | {other for other, name in domains.items() if name in met - {domains[node]}}
 
     def ordered(self, group: t.Iterable[str]) -> list[str]:
         """In the order of the nodes."""
