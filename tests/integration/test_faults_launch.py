@@ -496,16 +496,15 @@ def version(request: pytest.FixtureRequest, mesh: Mesh) -> str:
     return request.param
 
 
-#: A test's parameter: each version of Open MPI.
-with_version = pytest.mark.parametrize("version", VERSIONS, indirect=True)
+#: Runs a test with each version of Open MPI.
+each_version = pytest.mark.parametrize("version", VERSIONS, indirect=True)
 
 
 def batches() -> t.Iterator[t.Any]:
-    """Each batch and version. Of daemons and libraries, the versions have names and texts of their own."""
+    """Each batch and version. Those that are not slow have names and texts of their version alone."""
     for batch in BATCHES:
         for version in VERSIONS:
-            always = (batch, version) in (("daemon", "4.1"), ("libraries", "5.0"))
-            marks = () if always else pytest.mark.slow
+            marks = () if (batch, version) in (("daemon", "4.1"), ("libraries", "5.0")) else pytest.mark.slow
             yield pytest.param(batch, version, id=f"{batch}-{version}", marks=marks)
 
 
@@ -623,7 +622,7 @@ PROGRAMS: dict[str, Broken] = {
 
 
 @pytest.mark.slow
-@with_version
+@each_version
 def test_programs_that_fail(mesh, told, version):
     calls = {}
     for index, trio in enumerate(TRIOS):
@@ -677,7 +676,7 @@ def kill(mesh: Mesh, node: str) -> None:
 
 
 @pytest.mark.slow
-@with_version
+@each_version
 def test_settings_that_do_not_fit(mesh, told, version):
     """Wherever Open MPI says so first, no host is to blame for what all have."""
     names = list(SETTINGS)
@@ -819,7 +818,7 @@ BY_HAND = {
 
 
 @pytest.mark.slow
-@with_version
+@each_version
 def test_commands_by_hand(mesh, told, version):
     mpirun = f"{mesh.five['gpufabric_mpi_prefix'] if version == '5.0' else '/usr'}/bin/mpirun"
     for name, fault in BY_HAND.items():
@@ -853,7 +852,7 @@ HUNGRY = (
 
 
 @pytest.mark.slow
-@with_version
+@each_version
 def test_limits_of_a_host(mesh, told, version):
     """The kernel ends a rank, and lets no more processes be started."""
     memory, pids = TRIOS[0], TRIOS[1]
@@ -884,7 +883,7 @@ def test_limits_of_a_host(mesh, told, version):
 
 
 @pytest.mark.slow
-@with_version
+@each_version
 def test_nodes_that_are_lost_meanwhile(mesh, told, version, tmp_path):
     """A node is paused and another one killed, while a program runs on them."""
     frozen, killed = TRIOS[0], TRIOS[1]

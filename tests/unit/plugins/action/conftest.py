@@ -29,6 +29,20 @@ class Role:
         return self._name
 
 
+class Vaulted:
+    """A text behind ``!vault``, as ansible-core has it before 2.19."""
+
+    __ENCRYPTED__ = True
+
+    def __str__(self):
+        return "hunter2"
+
+
+@pytest.fixture
+def vaulted():
+    return Vaulted()
+
+
 @pytest.fixture
 def planned():
     """What an action returns, called by a task of a role with the role's defaults and other variables."""

@@ -65,16 +65,8 @@ def test_a_truth_value_is_none_of_a_variable(plan, variables, message):
     assert result["failed"] and result["msg"].startswith(f"{message} is not allowed; allowed: a text or a number")
 
 
-def test_a_vaulted_text_that_a_worker_has_of_its_own_is_a_text(plan):
-    class Vaulted:
-        """Behind ``!vault``, as ansible-core has it before 2.19."""
-
-        __ENCRYPTED__ = True
-
-        def __str__(self):
-            return "hunter2"
-
-    assert not plan(hostvars={"g1": {"gpufabric_node_env": {"A": Vaulted()}}}).get("failed")
+def test_a_vaulted_text_that_a_worker_has_of_its_own_is_a_text(plan, vaulted):
+    assert not plan(hostvars={"g1": {"gpufabric_node_env": {"A": vaulted}}}).get("failed")
 
 
 @pytest.mark.parametrize("given", ["A B", "NCCL_ALGO=Ring", [1], ["$HOME"]])

@@ -356,20 +356,11 @@ def test_values_that_variables_of_the_playbooks_may_have(playbook, name, value):
     assert playbook(name, value) == {"changed": False}
 
 
-class Vaulted:
-    """A text behind ``!vault``, as ansible-core has it before 2.19."""
-
-    __ENCRYPTED__ = True
-
-    def __str__(self):
-        return "hunter2"
-
-
 @pytest.mark.parametrize("place", ["gpufabric_environment", "nccl_benchmark_env"])
-def test_a_vaulted_text_is_a_text(playbook, monkeypatch, place):
+def test_a_vaulted_text_is_a_text(playbook, vaulted, monkeypatch, place):
     monkeypatch.setattr("ansible.template.Templar.template", lambda templar, value: value)
-    assert playbook(place, {"TOKEN": Vaulted(), "OTHER": "1"}) == {"changed": False}
-    assert playbook(place, {"TOKEN": [Vaulted()]})["failed"]
+    assert playbook(place, {"TOKEN": vaulted, "OTHER": "1"}) == {"changed": False}
+    assert playbook(place, {"TOKEN": [vaulted]})["failed"]
 
 
 @pytest.fixture
