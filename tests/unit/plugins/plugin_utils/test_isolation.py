@@ -242,6 +242,13 @@ def test_what_they_do_not_all_refuse_is_one_of_nodes(answers):
     assert after["document"]["state"]["round"] == 1
 
 
+def test_one_launcher_that_fails_alone_is_a_node_of_which_nothing_else_is_known():
+    search = begun(1)
+    (launcher,) = search["runs"]
+    after = _isolation.observed(search, {launcher: {"failed": True, "msg": "No space left."}})
+    assert after["document"]["state"]["tests"][0]["reason"] == "No space left."
+
+
 def test_where_no_other_can_be_reached_the_launcher_may_be_the_reason():
     problems = [failure("connect-refused", f"10.0.0.{number}")["points"][0]["problems"][0] for number in (2, 3)]
     search = begun(9, settings={"inside": "none"})

@@ -211,6 +211,53 @@ def test_a_bad_node_is_told_from_the_path_to_another_rack(racks):
         assert found(state) == ({bad: ("bad", "between")}, [])
 
 
+@pytest.mark.parametrize("number", [2, 4])
+@pytest.mark.parametrize("inside", [900.0, 9.0])
+def test_what_nodes_reach_alone_is_no_measure_of_groups(number, inside):
+    """NVLink is many times as fast as the network between hosts."""
+    state = run(new_state(names(number), screens=1), lambda group: inside if len(group) == 1 else 100.0)
+    assert found(state) == ({}, [])
+
+
+def test_a_path_over_which_every_test_fails_is_slow_and_not_noisy():
+    state = new_state(names(4), mode="pairs", inside="none")
+    groups = plan_round(state)
+    while groups:
+        state = observe(state, [{"nodes": g, "value": None if g == ["g1", "g2"] else 100.0} for g in groups])
+        groups = plan_round(state)
+    assert found(state) == ({}, [("g1", "g2")]) and verdict(state)["noisy"] == []
+
+
+def test_a_group_of_good_nodes_that_was_slow_once_is_tried_again():
+    def state(*slow):
+        fast = [(list(pair), 100.0) for pair in itertools.combinations(names(3), 2)]
+        tests = [
+            {"round": 1, "screen": True, "nodes": nodes, "value": value, "reason": None, "unreachable": []}
+            for nodes, value in [*fast, *((names(3), value) for value in slow)]
+        ]
+        fresh = new_state(names(4), inside="none", limit=80, unreachable={"g4": "no route"})
+        return {**fresh, "mode": "adaptive", "tests": tests, "stage": len(fresh["stages"])}
+
+    once, again = state(50.0), state(50.0, 50.0)
+    assert verdict(once)["together"] == [] and plan_round(once) == [names(3)]
+    assert verdict(again)["together"] == [names(3)] and plan_round(again) == []
+
+
+def test_groups_that_have_a_slow_path_are_no_charge_of_another_node():
+    links, groups = [["g1", "g2"], ["g3", "g4"]], [["g1", "g2", "g5"], ["g3", "g4", "g5"]]
+    measured = [
+        *((nodes, 100.0) for nodes in (["g1", "g3"], ["g2", "g4"])),
+        *((nodes, 50.0) for nodes in [*links, *groups] * 2),
+    ]
+    tests = [
+        {"round": 1, "screen": True, "nodes": nodes, "value": value, "reason": None, "unreachable": []}
+        for nodes, value in measured
+    ]
+    answer = verdict({**new_state(names(5), inside="none", limit=80), "tests": tests})
+    assert {entry["node"]: entry["verdict"] for entry in answer["nodes"]}["g5"] == "suspect"
+    assert [link["nodes"] for link in answer["links"]] == links
+
+
 def test_evidence_names_the_tests():
     nodes = verdict(run(new_state(names(9)), cluster(between=["g5"])))["nodes"]
     bad = nodes[4]
