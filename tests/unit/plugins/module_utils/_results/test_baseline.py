@@ -231,6 +231,7 @@ def test_what_failed_or_is_not_complete_is_told():
     told = " Tests that failed count all the same: 0 of 1 before, 2 of 3 after. Tests that are not complete do not: 0 of 1 before, 1 of 3 after."
     found = compare_results([run()], [wrong, wrong, cut])
     assert found["summary"].endswith(told) and told in found["table"] and told in found["markdown"]
+    assert {row["after"]["n"] for row in found["rows"]} == {2}
     assert "Tests that" not in compare_results([run()], [run(verdict="unchecked")])["summary"]
 
 

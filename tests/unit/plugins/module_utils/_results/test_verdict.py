@@ -293,16 +293,17 @@ def test_cliff(growth, passed):
     assert entry["message"].endswith(f" us at 16 B, {side} the limit of 2 times (the rule)")
 
 
-def of_types(*curves, name="busbw"):
+def of_types(*curves, name="busbw", apart="type"):
     """A document with a curve for each of several types: sizes with values, of which one may have several."""
     tested = document([(size, 1.0) for curve in curves for size, _value in curve])
     values = [(kind, value) for kind, curve in enumerate(curves) for _size, value in curve]
     for row, (kind, value) in zip(tested["rows"], values):
-        row["type"] = f"type{kind}"
+        row[apart] = f"{apart}{kind}"
         row["out_of_place"][name] = value
     return tested
 
 
+@pytest.mark.parametrize("apart", ["type", "redop"])
 @pytest.mark.parametrize(
     ("rule", "name", "curves", "value"),
     [
@@ -319,8 +320,8 @@ def of_types(*curves, name="busbw"):
         ("cliff_factor", "time_us", ([(8, 10.0), (8, 10.0), (16, 11.0), (16, 30.0)],), 3),
     ],
 )
-def test_dips_and_cliffs_are_those_of_one_type_and_operation(rule, name, curves, value):
-    _result, entry = judged({rule: 5}, of_types(*curves, name=name))
+def test_dips_and_cliffs_are_those_of_one_type_and_operation(rule, name, curves, value, apart):
+    _result, entry = judged({rule: 5}, of_types(*curves, name=name, apart=apart))
     assert entry["value"] == value
 
 
