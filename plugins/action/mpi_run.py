@@ -40,9 +40,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress impor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import kill_descendants
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RUN_ID_VARIABLE
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert, shown_environment
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, is_long
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, is_long, without_values
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction, plain
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts import cpu_program
 
@@ -359,13 +359,11 @@ def told_invocation(invocation: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     arguments = invocation.get("module_args")
     if not isinstance(arguments, dict):
         return dict(invocation)
-    told = dict(arguments)
+    told = without_values(arguments)
     if isinstance(told.get("files"), dict):
         told["files"] = {name: f"({len(str(text))} characters)" for name, text in told["files"].items()}
     if isinstance(told.get("points"), list):
         told["points"] = f"({len(told['points'])} points)"
-    if isinstance(told.get("node_env"), dict):
-        told["node_env"] = shown_environment(told["node_env"])
     return {**invocation, "module_args": told}
 
 

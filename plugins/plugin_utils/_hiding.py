@@ -29,6 +29,14 @@ def hidden(result: t.Mapping[str, t.Any]) -> dict[str, bool]:
     return dict(HIDDEN) if not result.get("failed") and (_holds_values(result) or is_long(result)) else {}
 
 
+def without_values(arguments: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The arguments of a module as callbacks may have them: of variables that may be secret, only the names."""
+    return {
+        name: shown_environment(value) if _ENVIRONMENT.match(str(name)) and isinstance(value, t.Mapping) else value
+        for name, value in arguments.items()
+    }
+
+
 def is_long(result: t.Mapping[str, t.Any]) -> bool:
     """Whether a result is too long to be shown."""
     return len(json.dumps(result, default=str)) > LONGEST

@@ -19,7 +19,7 @@ from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, read_value
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, inert, one_line
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, is_long
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, is_long, without_values
 
 #: What Ansible does something with, in the answer of any module: it makes hosts and groups, marks hosts as unreachable, and takes it for
 #: something that an action, a loop or a callback said. Of some there is a checked form below; the others no module of the collection has.
@@ -142,7 +142,11 @@ class NodeAction(ActionBase):
         return result
 
     def shown(self, result: dict[str, t.Any]) -> dict[str, t.Any]:
-        """The result of a role's task as callbacks may have it, short, and without a difference that nobody has asked for."""
+        """The result as callbacks may have it. Of a role's task it is short, and without a difference that nobody has asked for."""
+        invocation = result.get("invocation")
+        if isinstance(invocation, t.Mapping) and isinstance(invocation.get("module_args"), t.Mapping):
+            told = without_values(invocation["module_args"])
+            result = {**result, "invocation": {**invocation, "module_args": told}}
         if self._task._role is None or self._task.diff:
             return result
         result = {name: value for name, value in result.items() if name != "diff"}

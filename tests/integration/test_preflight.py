@@ -12,6 +12,7 @@ import json
 import pathlib
 import shlex
 import subprocess
+import sys
 import typing as t
 
 import pytest
@@ -793,6 +794,20 @@ def test_a_diagnosis_of_hosts_of_which_some_cannot_be_reached(mesh, faults, tmp_
     # A look from the launcher is one more there.
     assert {len(played.executions(node)) for node in mesh.nodes.names[1:]} == {3}
     assert {node: mesh.nodes.state(node) for node in before} == before
+
+
+def test_a_diagnosis_without_a_place_for_it_starts_nothing(player, tmp_path):
+    inventory = tmp_path / "hosts.yml"
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    inventory.write_text(json.dumps({"all": {"hosts": {"gpu-1": here}}}))
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "diagnosis.md").write_text("# Of somebody else\n")
+    for folder in (inventory / "below-a-file", taken):
+        variables = {"preflight_report_dir": str(folder), "gpufabric_run_dir": str(tmp_path / "run")}
+        played = player.playbook("gpufabric.nccl.diagnose", "-i", str(inventory), **variables)
+        assert played.returncode == 2 and played.result()["msg"].startswith("preflight_report_dir: "), played.output
+        assert played.executions("gpu-1") == [], played.output
 
 
 @pytest.mark.slow

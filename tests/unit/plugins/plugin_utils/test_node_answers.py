@@ -179,6 +179,19 @@ def test_a_task_of_a_role_shows_no_difference_that_nobody_asked_for_and_nothing_
     assert action.shown(short) == short and action.shown(long) == long
 
 
+def test_arguments_are_told_without_values_that_may_be_secret():
+    made = NodeModule.__new__(NodeModule)
+    made._task = Task()
+    variables = {"TOKEN": "s3cr3t", "NCCL_IB_HCA": "mlx5"}
+    arguments = {"environment": variables, "env": variables, "node_env": variables, "port": 0}
+    for answer in ({"changed": True}, {"failed": True, "msg": "no"}):
+        told = made.shown({**answer, "invocation": {"module_args": {**arguments, "accept_env": ["TOKEN"]}}})
+        assert "s3cr3t" not in str(told) and "mlx5" in str(told)
+        shown = told["invocation"]["module_args"]
+        assert shown["accept_env"] == ["TOKEN"] and list(shown["environment"]) == list(variables)
+    assert made.shown({"invocation": {"module_args": ""}}) == {"invocation": {"module_args": ""}}
+
+
 def test_what_a_connection_says_of_the_node(answer):
     def fail(_self, _command, **_options):
         raise AnsibleConnectionFailure(f"Failed to connect: {ESCAPE}")
