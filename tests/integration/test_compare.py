@@ -142,7 +142,7 @@ def test_runs_are_judged_kept_and_compared(tmp_path):
     # In-place times are the same in all runs.
     half = int(summary.split()[0]) // 2
     told = f"{2 * half} measurements: {half} slower, {half} within noise."
-    assert summary == f"{told} Tests that failed count all the same: 0 of 3 before, 1 of 1 after."
+    assert summary == f"{told} Tests that failed are compared, too: 0 of 3 before, 1 of 1 after."
     assert summary in compared.output and "Report: " in compared.output
     again = player.playbook("gpufabric.nccl.compare", compare_before=before, compare_after="after.json")
     assert again.returncode == 0 and again.changed() == []
