@@ -20,7 +20,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
     check_environment as check_variable_names,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, program_text, read_value, shown
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
 
 #: What playbooks have in their headers (hosts, imports), where no variable of a host is known.
@@ -185,6 +186,20 @@ def check_together(
         raise OptionError("serial", given, "a play without it: workers are connected and measured together")
 
 
+def check_results(name: str, path: str) -> None:
+    """Raise OptionError if a file does not hold results. ``name``: the variable that has the path."""
+    file = pathlib.Path(path)
+    try:
+        # A pipe may never end.
+        if not file.is_file():
+            raise GpufabricError("it is no file")
+        check_documents(json.loads(file.read_text(encoding="utf-8"))["results"])
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, GpufabricError) as error:
+        reason = "it has no results" if isinstance(error, (KeyError, TypeError)) else one_line(str(error), 200)
+        allowed = f"the paths of files results.json, as the role report writes them ({reason})"
+        raise OptionError(name, path, allowed) from error
+
+
 def check_collections(wanted: t.Iterable[str]) -> None:
     """Raise GpufabricError for the first collection that is not installed, such as ``containers.podman:>=1.10.0``."""
     for requirement in wanted:
@@ -278,6 +293,7 @@ class ActionModule(VariablesAction):
             "options": {"name": {"type": "str", "required": True}, "mark": {"type": "str", "required": True}},
         },
         "collections": {"type": "list", "elements": "str", "default": []},
+        "results": {"type": "dict", "default": {}},
         "own_run": {
             "type": "dict",
             "options": {"name": {"type": "str", "required": True}, "value": {"type": "str", "required": True}},
@@ -292,6 +308,9 @@ class ActionModule(VariablesAction):
                 raise OptionError("roles", name, ", ".join(allowed))
             self._check_shared(self.read_variables(_ROLES / name))
         check_collections(arguments["collections"])
+        for name, paths in arguments["results"].items():
+            for path in paths:
+                check_results(name, path)
         if arguments["playbook"]:
             extra = load_extra_vars(self._loader)
             check_slices(extra)

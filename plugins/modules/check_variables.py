@@ -68,6 +68,11 @@ options:
     elements: str
     default: []
     version_added: 0.2.0
+  results:
+    description: Names of variables, each with a list of paths on the controller. Fails if one of these files is not a C(results.json) of the role report.
+    type: dict
+    default: {}
+    version_added: 0.2.0
   own_run:
     description:
       - The variable that names the run in a playbook or role that has a run of its own. Fails if C(gpufabric_run_id) has another value, since

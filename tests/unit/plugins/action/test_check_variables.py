@@ -19,6 +19,7 @@ from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
     check_ignored,
     check_limit,
     check_names,
+    check_results,
     check_slices,
     check_together,
     option_names,
@@ -215,6 +216,38 @@ def test_a_collection_that_is_missing_is_named_with_the_command_that_installs_it
         assert result["failed"] and result["msg"] == (
             f"the collection {name} is missing; type: ansible-galaxy collection install '{name}:>=1.2'"
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{bad}", "Expecting property name"),
+        ("[1]", "it has no results"),
+        ("7", "it has no results"),
+        ("{}", "it has no results"),
+        ('{"results": null}', "a list of result documents is needed, not NoneType"),
+        ('{"results": "x"}', "a list of result documents is needed, not str"),
+        ('{"results": [null]}', "an item is not of the schema gpufabric.nccl/result/v1"),
+        ('{"results": [{}]}', "an item is not of the schema"),
+        ("[" * 100000, "maximum recursion depth"),
+        ("\udcff", "can't decode byte 0xff"),
+        (None, "it is no file"),
+    ],
+)
+def test_a_file_that_holds_no_results_is_named(planned, tmp_path, text, reason):
+    path = tmp_path / "a.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    message = planned(ActionModule, "report", {"results": {"compare_before": [], "compare_after": [str(path)]}})["msg"]
+    assert message.startswith(
+        f"compare_after: '{path}' is not allowed; allowed: the paths of files results.json, as the role report writes them ("
+    )
+    assert reason in message and "\n" not in message
+
+
+def test_a_file_with_results_is_allowed(tmp_path):
+    (tmp_path / "a.json").write_text('{"results": []}')
+    check_results("compare_before", str(tmp_path / "a.json"))
 
 
 @pytest.mark.parametrize("prefix", ["awx", "tower"])
