@@ -66,6 +66,8 @@ _MADE = ("isolate_marks",)
 #: How much of a name must be that of a variable to be taken for it, from 0 to 1; ``max_byte`` and ``max_bytes`` are 0.94.
 _ALIKE = 0.82
 
+#: Lists of hosts of which tasks ask whether a host is in them: text would be searched for its name, and ``w10`` has ``w1`` in it.
+_HOSTS = ("gpufabric_hosts", "key_exchange_hosts")
 #: Lists and dictionaries that tasks use as they are, beside those that several roles share: text would be another value there.
 NO_TEXT = ("key_exchange_hosts", "report_isolation", "report_results", "report_sweep")
 #: Numbers, switches and lists that tasks use as they are: a blank would be 0 or false there, or none that a module takes.
@@ -302,6 +304,9 @@ class ActionModule(VariablesAction):
 
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Nothing, if all is well. Raises OptionError."""
+        for name in _HOSTS:
+            if self._is_told(name):
+                self._check_shared({name: read_value(name, {"type": "list"}, self.value_of(name)) or []})
         for name in arguments["roles"]:
             if not (_ROLES / name / "meta" / "argument_specs.yml").is_file():
                 allowed = sorted(path.name for path in _ROLES.iterdir())

@@ -14,6 +14,8 @@ description:
     a survey is read as the value that it means; a list may have commas or lines between its items, or be JSON.
   - Fails with the name of the first wrong variable, its value and what is allowed.
   - A list or dictionary that several roles share, such as C(gpufabric_hosts), must not be text.
+  - C(gpufabric_hosts) and C(key_exchange_hosts) are checked always. Tasks ask whether a host is in them, and a text with C(w10) in it has
+    C(w1) in it, too.
   - Ansible itself checks the variables of a role on every host and in every role. That costs one task on the controller for each of them. With
     this module, a play can set C(rolespec_validate=false) where it includes the roles.
 author:

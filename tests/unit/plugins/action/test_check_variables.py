@@ -166,6 +166,19 @@ def test_a_name_that_is_nearly_that_of_a_variable_is_refused(planned, monkeypatc
     assert result["failed"] and result["msg"].startswith(message)
 
 
+@pytest.mark.parametrize("name", ["gpufabric_hosts", "key_exchange_hosts"])
+def test_text_in_place_of_hosts_is_refused_wherever_it_is_set(planned, name):
+    """In the text ``w10`` there is ``w1``, too."""
+    expected = (
+        f"{name}: 'w10' is not allowed; allowed: a list; on the command line in JSON: -e '{{\"{name}\": [\"w10\"]}}'"
+    )
+    assert planned(ActionModule, "key_exchange", {}, **{name: "w10"})["msg"] == expected
+    for blank in ("", " ", None):
+        told = planned(ActionModule, "key_exchange", {}, **{name: blank})["msg"]
+        assert told == f"{name}: {blank!r} is not allowed; allowed: a value, or to leave the variable out"
+    assert planned(ActionModule, "key_exchange", {}, **{name: ["w10"]}) == {"changed": False}
+
+
 def test_names_that_others_may_have_are_none_of_ours():
     check_names(
         ["report_path", "report_title", "isolate_search", "nccl_benchmark_results", "ansible_host", "max_byte"], OPTIONS
@@ -329,6 +342,12 @@ def test_playbooks_with_a_run_of_their_own_check_its_name(name):
     checks = yaml.safe_load((PLAYBOOKS / "tasks" / "begin.yml").read_text())
     owns = [task.get("gpufabric.nccl.check_variables", {}).get("own_run") for task in checks]
     assert "{{ gpufabric_own_run | default(omit) }}" in owns
+
+
+@pytest.mark.parametrize("role", ["key_exchange", "nccl_benchmark"])
+def test_a_removal_checks_its_hosts_first(role):
+    first = yaml.safe_load((ROLE_FOLDERS / role / "tasks" / "teardown.yml").read_text())[0]
+    assert "gpufabric.nccl.check_variables" in first
 
 
 @pytest.mark.parametrize("entry", ["bring", "teardown"])
