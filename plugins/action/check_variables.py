@@ -143,6 +143,28 @@ def check_names(given: t.Iterable[str], options: t.Collection[str]) -> None:
             )
 
 
+def misspelled(given: t.Iterable[str], options: t.Collection[str]) -> list[str]:
+    """A warning for each name whose prefix is nearly one of ours, and that is a variable's but for one letter, or two that are swapped.
+
+    No error, since other projects may use such names.
+    """
+    known = sorted({*options, *OF_PLAYBOOKS})
+    return [
+        f"{name}: gpufabric.nccl has no such variable, so that it has no effect there; set {meant} if that is meant"
+        for name in given
+        if not name.startswith(_PREFIXES)
+        for meant in known
+        if _is_slip(name, meant)
+    ]
+
+
+def _is_slip(name: str, meant: str) -> bool:
+    """Whether a letter is missing, too many or another one, or two neighbours are swapped."""
+    at = next((at for at, pair in enumerate(zip(name, meant)) if pair[0] != pair[1]), min(len(name), len(meant)))
+    name, meant = name[at:], meant[at:]
+    return name[1:] in (meant, meant[1:]) or name == meant[1:] or f"{name[1:2]}{name[:1]}{name[2:]}" == meant
+
+
 def check_slices(extra: t.Mapping[str, t.Any]) -> None:
     """Raise OptionError if AWX runs the job in slices: each would be a benchmark of some of the hosts, at the same time and of the same name.
 
@@ -303,7 +325,8 @@ class ActionModule(VariablesAction):
     }
 
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Nothing, if all is well. Raises OptionError."""
+        """Nothing, or warnings, if all is well. Raises OptionError."""
+        warnings = []
         for name in _HOSTS:
             if self._is_told(name):
                 self._check_shared({name: read_value(name, {"type": "list"}, self.value_of(name)) or []})
@@ -326,7 +349,9 @@ class ActionModule(VariablesAction):
             # Each look at a host's variables takes time.
             variables = {host: self._task_vars["hostvars"][host] for host in self._task_vars["groups"]["all"]}
             options = {name for text in specs.values() for name in option_names(text)}
-            check_names(dict.fromkeys([*known, *(name for own in variables.values() for name in own)]), options)
+            names = dict.fromkeys([*known, *(name for own in variables.values() for name in own)])
+            check_names(names, options)
+            warnings = misspelled(names, options)
             check_ignored(known, variables, variables)
         if arguments["own_run"] is not None:
             check_own_run(**arguments["own_run"], given=self.value_of("gpufabric_run_id"))
@@ -339,7 +364,7 @@ class ActionModule(VariablesAction):
             play = self._task.get_play()
             everyone, batch = (set(self._task_vars[f"ansible_play_{name}"]) for name in ("hosts_all", "batch"))
             check_together(arguments["hosts"], everyone, batch, play.serial, play.strategy)
-        return {}
+        return {"warnings": warnings} if warnings else {}
 
     def _check_answers(self, extra: t.Collection[str], specs: t.Mapping[pathlib.Path, str]) -> None:
         """Raise OptionError if a variable of the command line, or an answer of a survey, is no value of its type in some role."""

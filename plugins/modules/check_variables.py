@@ -38,6 +38,7 @@ options:
         or if a variable of the playbooks themselves, such as C(gpufabric_worker_pods) or C(gpufabric_environment), is none.
       - Also fails if the inventory or the command line has a variable whose name is nearly that of one of the collection's roles or playbooks,
         such as C(report_threshold) for C(report_thresholds). Ansible ignores it, and no limit would be checked.
+        It warns of a name that has one letter wrong in its prefix, such as C(gpufabrik_run_id). That may be another project's.
       - Also fails in a slice of a job of AWX. AWX tells a job of its slices only by a workflow that has the name of the job template.
     type: bool
     default: false

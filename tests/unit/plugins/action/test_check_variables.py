@@ -22,6 +22,7 @@ from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
     check_results,
     check_slices,
     check_together,
+    misspelled,
     option_names,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
@@ -166,6 +167,42 @@ def test_a_name_that_is_nearly_that_of_a_variable_is_refused(planned, monkeypatc
     assert result["failed"] and result["msg"].startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("gpufabrik_run_id", "gpufabric_run_id"),
+        ("nccl_benchmrk_max_bytes", "nccl_benchmark_max_bytes"),
+        ("preflgiht_expect", "preflight_expect"),
+        ("wworker_pods_gpus", "worker_pods_gpus"),
+        ("rport_thresholds", "report_thresholds"),
+        ("report-thresholds", "report_thresholds"),
+    ],
+)
+def test_a_name_whose_prefix_is_nearly_ours_is_a_warning(planned, monkeypatch, name, meant):
+    message = (
+        f"{name}: gpufabric.nccl has no such variable, so that it has no effect there; set {meant} if that is meant"
+    )
+    monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: {name: 1})
+    monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: types.SimpleNamespace(get_vars=dict))
+    result = planned(ActionModule, "key_exchange", {"playbook": True}, groups={"all": []}, hostvars={})
+    assert result == {"changed": False, "warnings": [message]}
+
+
+def test_names_of_other_projects_are_no_warning():
+    names = [
+        "nccl_version",
+        "nccl_test_path",
+        "fabric_run_id",
+        "gpu_fabric_id",
+        "ansible_host",
+        "reporting",
+        "run_id",
+        "x",
+        "",
+    ]
+    assert misspelled(names, OPTIONS) == []
+
+
 @pytest.mark.parametrize("name", ["gpufabric_hosts", "key_exchange_hosts"])
 def test_text_in_place_of_hosts_is_refused_wherever_it_is_set(planned, name):
     """In the text ``w10`` there is ``w1``, too."""
@@ -202,6 +239,7 @@ def test_what_roles_and_playbooks_set_is_not_taken_for_a_slip():
     }
     assert {"isolate_marks", "nccl_benchmark_results", "key_exchange_sshd"} <= names
     check_names(sorted(names), OPTIONS)
+    assert misspelled(sorted(names), OPTIONS) == []
 
 
 @pytest.mark.parametrize(
