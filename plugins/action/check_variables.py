@@ -20,7 +20,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
     check_environment as check_variable_names,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, program_text, read_value, shown
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
 
 #: What playbooks have in their headers (hosts, imports), where no variable of a host is known.
@@ -65,6 +66,8 @@ _MADE = ("isolate_marks",)
 #: How much of a name must be that of a variable to be taken for it, from 0 to 1; ``max_byte`` and ``max_bytes`` are 0.94.
 _ALIKE = 0.82
 
+#: Lists of hosts of which tasks ask whether a host is in them: text would be searched for its name, and ``w10`` has ``w1`` in it.
+_HOSTS = ("gpufabric_hosts", "key_exchange_hosts")
 #: Lists and dictionaries that tasks use as they are, beside those that several roles share: text would be another value there.
 NO_TEXT = ("key_exchange_hosts", "report_isolation", "report_results", "report_sweep")
 #: Numbers, switches and lists that tasks use as they are: a blank would be 0 or false there, or none that a module takes.
@@ -140,6 +143,28 @@ def check_names(given: t.Iterable[str], options: t.Collection[str]) -> None:
             )
 
 
+def misspelled(given: t.Iterable[str], options: t.Collection[str]) -> list[str]:
+    """A warning for each name whose prefix is nearly one of ours, and that is a variable's but for one letter, or two that are swapped.
+
+    No error, since other projects may use such names.
+    """
+    known = sorted({*options, *OF_PLAYBOOKS})
+    return [
+        f"{name}: gpufabric.nccl has no such variable, so that it has no effect there; set {meant} if that is meant"
+        for name in given
+        if not name.startswith(_PREFIXES)
+        for meant in known
+        if _is_slip(name, meant)
+    ]
+
+
+def _is_slip(name: str, meant: str) -> bool:
+    """Whether a letter is missing, too many or another one, or two neighbours are swapped."""
+    at = next((at for at, pair in enumerate(zip(name, meant)) if pair[0] != pair[1]), min(len(name), len(meant)))
+    name, meant = name[at:], meant[at:]
+    return name[1:] in (meant, meant[1:]) or name == meant[1:] or f"{name[1:2]}{name[:1]}{name[2:]}" == meant
+
+
 def check_slices(extra: t.Mapping[str, t.Any]) -> None:
     """Raise OptionError if AWX runs the job in slices: each would be a benchmark of some of the hosts, at the same time and of the same name.
 
@@ -183,6 +208,20 @@ def check_together(
     if any(serial) and any(host not in batch for host in hosts):
         given = serial[0] if len(serial) == 1 else list(serial)
         raise OptionError("serial", given, "a play without it: workers are connected and measured together")
+
+
+def check_results(name: str, path: str) -> None:
+    """Raise OptionError if a file does not hold results. ``name``: the variable that has the path."""
+    file = pathlib.Path(path)
+    try:
+        # A pipe may never end.
+        if not file.is_file():
+            raise GpufabricError("it is no file")
+        check_documents(json.loads(file.read_text(encoding="utf-8"))["results"])
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, GpufabricError) as error:
+        reason = "it has no results" if isinstance(error, (KeyError, TypeError)) else one_line(str(error), 200)
+        allowed = f"the paths of files results.json, as the role report writes them ({reason})"
+        raise OptionError(name, path, allowed) from error
 
 
 def check_collections(wanted: t.Iterable[str]) -> None:
@@ -278,6 +317,7 @@ class ActionModule(VariablesAction):
             "options": {"name": {"type": "str", "required": True}, "mark": {"type": "str", "required": True}},
         },
         "collections": {"type": "list", "elements": "str", "default": []},
+        "results": {"type": "dict", "default": {}},
         "own_run": {
             "type": "dict",
             "options": {"name": {"type": "str", "required": True}, "value": {"type": "str", "required": True}},
@@ -285,13 +325,20 @@ class ActionModule(VariablesAction):
     }
 
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Nothing, if all is well. Raises OptionError."""
+        """Nothing, or warnings, if all is well. Raises OptionError."""
+        warnings = []
+        for name in _HOSTS:
+            if self._is_told(name):
+                self._check_shared({name: read_value(name, {"type": "list"}, self.value_of(name)) or []})
         for name in arguments["roles"]:
             if not (_ROLES / name / "meta" / "argument_specs.yml").is_file():
                 allowed = sorted(path.name for path in _ROLES.iterdir())
                 raise OptionError("roles", name, ", ".join(allowed))
             self._check_shared(self.read_variables(_ROLES / name))
         check_collections(arguments["collections"])
+        for name, paths in arguments["results"].items():
+            for path in paths:
+                check_results(name, path)
         if arguments["playbook"]:
             extra = load_extra_vars(self._loader)
             check_slices(extra)
@@ -302,7 +349,9 @@ class ActionModule(VariablesAction):
             # Each look at a host's variables takes time.
             variables = {host: self._task_vars["hostvars"][host] for host in self._task_vars["groups"]["all"]}
             options = {name for text in specs.values() for name in option_names(text)}
-            check_names(dict.fromkeys([*known, *(name for own in variables.values() for name in own)]), options)
+            names = dict.fromkeys([*known, *(name for own in variables.values() for name in own)])
+            check_names(names, options)
+            warnings = misspelled(names, options)
             check_ignored(known, variables, variables)
         if arguments["own_run"] is not None:
             check_own_run(**arguments["own_run"], given=self.value_of("gpufabric_run_id"))
@@ -315,7 +364,7 @@ class ActionModule(VariablesAction):
             play = self._task.get_play()
             everyone, batch = (set(self._task_vars[f"ansible_play_{name}"]) for name in ("hosts_all", "batch"))
             check_together(arguments["hosts"], everyone, batch, play.serial, play.strategy)
-        return {}
+        return {"warnings": warnings} if warnings else {}
 
     def _check_answers(self, extra: t.Collection[str], specs: t.Mapping[pathlib.Path, str]) -> None:
         """Raise OptionError if a variable of the command line, or an answer of a survey, is no value of its type in some role."""

@@ -14,6 +14,8 @@ description:
     a survey is read as the value that it means; a list may have commas or lines between its items, or be JSON.
   - Fails with the name of the first wrong variable, its value and what is allowed.
   - A list or dictionary that several roles share, such as C(gpufabric_hosts), must not be text.
+  - C(gpufabric_hosts) and C(key_exchange_hosts) are checked always. Tasks ask whether a host is in them, and a text with C(w10) in it has
+    C(w1) in it, too.
   - Ansible itself checks the variables of a role on every host and in every role. That costs one task on the controller for each of them. With
     this module, a play can set C(rolespec_validate=false) where it includes the roles.
 author:
@@ -36,6 +38,7 @@ options:
         or if a variable of the playbooks themselves, such as C(gpufabric_worker_pods) or C(gpufabric_environment), is none.
       - Also fails if the inventory or the command line has a variable whose name is nearly that of one of the collection's roles or playbooks,
         such as C(report_threshold) for C(report_thresholds). Ansible ignores it, and no limit would be checked.
+        It warns of a name that has one letter wrong in its prefix, such as C(gpufabrik_run_id). That may be another project's.
       - Also fails in a slice of a job of AWX. AWX tells a job of its slices only by a workflow that has the name of the job template.
     type: bool
     default: false
@@ -67,6 +70,11 @@ options:
     type: list
     elements: str
     default: []
+    version_added: 0.2.0
+  results:
+    description: Names of variables, each with a list of paths on the controller. Fails if one of these files is not a C(results.json) of the role report.
+    type: dict
+    default: {}
     version_added: 0.2.0
   own_run:
     description:

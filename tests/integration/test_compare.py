@@ -142,7 +142,7 @@ def test_runs_are_judged_kept_and_compared(tmp_path):
     # In-place times are the same in all runs.
     half = int(summary.split()[0]) // 2
     told = f"{2 * half} measurements: {half} slower, {half} within noise."
-    assert summary == f"{told} Tests that failed count all the same: 0 of 3 before, 1 of 1 after."
+    assert summary == f"{told} Tests that failed are compared, too: 0 of 3 before, 1 of 1 after."
     assert summary in compared.output and "Report: " in compared.output
     again = player.playbook("gpufabric.nccl.compare", compare_before=before, compare_after="after.json")
     assert again.returncode == 0 and again.changed() == []
@@ -150,11 +150,13 @@ def test_runs_are_judged_kept_and_compared(tmp_path):
     assert bad.returncode != 0 and "compare_before and compare_after are to be given" in bad.output
     (tmp_path / "log.json").write_text("Traceback")
     bad = player.playbook("gpufabric.nccl.compare", compare_before=f"{before},log.json", compare_after="after.json")
-    message = f"compare_before: {tmp_path}/log.json is not allowed; allowed: the paths of files results.json"
+    message = f"compare_before: '{tmp_path}/log.json' is not allowed; allowed: the paths of files results.json"
     assert bad.returncode != 0 and message in " ".join(bad.output.split()), bad.output
-    (tmp_path / "log.json").write_text('{"results": [')
-    bad = player.playbook("gpufabric.nccl.compare", compare_before=before, compare_after="log.json")
-    assert bad.returncode != 0 and f"{tmp_path}/log.json is not allowed" in " ".join(bad.output.split()), bad.output
+    for text in ('{"results": [', "{bad}", '{"results": null}'):
+        (tmp_path / "log.json").write_text(text)
+        bad = player.playbook("gpufabric.nccl.compare", compare_before=before, compare_after="log.json")
+        message = f"compare_after: '{tmp_path}/log.json' is not allowed; allowed: the paths of files results.json"
+        assert bad.returncode != 0 and message in " ".join(bad.output.split()), bad.output
     # What is no comparison stays.
     text = (tmp_path / "after.json").read_text()
     bad = player.playbook(

@@ -370,7 +370,7 @@ def _summary(counts: t.Mapping[str, int], number: int) -> str:
 def _unsound(*sides: t.Sequence[ResultDocument]) -> str:
     """How many tests have a bad verdict, which no speed tells; empty if none has."""
     text = ""
-    for verdict, words in (("fail", "failed count all the same"), ("incomplete", "are not complete do not")):
+    for verdict, words in (("fail", "failed are compared, too"), ("incomplete", "are not complete are left out")):
         counts = [sum(document["verdict"] == verdict for document in side) for side in sides]
         if any(counts):
             told = (f"{count} of {len(side)} {word}" for count, side, word in zip(counts, sides, ("before", "after")))

@@ -324,6 +324,15 @@ def test_rendered_manifest_is_valid_and_stays_the_same(run, cluster, tmp_path, m
     assert path.read_text() == text and not again.changed()
     swept = run(**settings, nccl_benchmark_sweep={"collectives": ["all_reduce"]})
     assert swept.returncode != 0 and "nccl_benchmark_sweep: an MPIJob that is submitted" in swept.output
+    # What no play wrote stays.
+    (tmp_path / "notes").write_text("mine")
+    for other in ("notes", "nosuch/job.yaml"):
+        refused = run(**{**settings, "mpijob_manifest": str(tmp_path / other)})
+        assert refused.returncode != 0 and not refused.changed(), refused.output
+        assert f"mpijob_manifest: '{tmp_path}/{other}' is not allowed; allowed: a path in a folder, of no file yet" in (
+            " ".join(refused.output.split())
+        )
+    assert (tmp_path / "notes").read_text() == "mine"
     # No cluster was asked: not even one that is there.
     assert not [record for record in again.records if record["action"].startswith("kubernetes.")]
     assert run.labelled() == []

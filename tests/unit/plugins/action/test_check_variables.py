@@ -19,8 +19,10 @@ from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
     check_ignored,
     check_limit,
     check_names,
+    check_results,
     check_slices,
     check_together,
+    misspelled,
     option_names,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
@@ -165,6 +167,55 @@ def test_a_name_that_is_nearly_that_of_a_variable_is_refused(planned, monkeypatc
     assert result["failed"] and result["msg"].startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("gpufabrik_run_id", "gpufabric_run_id"),
+        ("nccl_benchmrk_max_bytes", "nccl_benchmark_max_bytes"),
+        ("preflgiht_expect", "preflight_expect"),
+        ("wworker_pods_gpus", "worker_pods_gpus"),
+        ("rport_thresholds", "report_thresholds"),
+        ("report-thresholds", "report_thresholds"),
+    ],
+)
+def test_a_name_whose_prefix_is_nearly_ours_is_a_warning(planned, monkeypatch, name, meant):
+    message = (
+        f"{name}: gpufabric.nccl has no such variable, so that it has no effect there; set {meant} if that is meant"
+    )
+    monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: {name: 1})
+    monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: types.SimpleNamespace(get_vars=dict))
+    result = planned(ActionModule, "key_exchange", {"playbook": True}, groups={"all": []}, hostvars={})
+    assert result == {"changed": False, "warnings": [message]}
+
+
+def test_names_of_other_projects_are_no_warning():
+    names = [
+        "nccl_version",
+        "nccl_test_path",
+        "fabric_run_id",
+        "gpu_fabric_id",
+        "ansible_host",
+        "reporting",
+        "run_id",
+        "x",
+        "",
+    ]
+    assert misspelled(names, OPTIONS) == []
+
+
+@pytest.mark.parametrize("name", ["gpufabric_hosts", "key_exchange_hosts"])
+def test_text_in_place_of_hosts_is_refused_wherever_it_is_set(planned, name):
+    """In the text ``w10`` there is ``w1``, too."""
+    expected = (
+        f"{name}: 'w10' is not allowed; allowed: a list; on the command line in JSON: -e '{{\"{name}\": [\"w10\"]}}'"
+    )
+    assert planned(ActionModule, "key_exchange", {}, **{name: "w10"})["msg"] == expected
+    for blank in ("", " ", None):
+        told = planned(ActionModule, "key_exchange", {}, **{name: blank})["msg"]
+        assert told == f"{name}: {blank!r} is not allowed; allowed: a value, or to leave the variable out"
+    assert planned(ActionModule, "key_exchange", {}, **{name: ["w10"]}) == {"changed": False}
+
+
 def test_names_that_others_may_have_are_none_of_ours():
     check_names(
         ["report_path", "report_title", "isolate_search", "nccl_benchmark_results", "ansible_host", "max_byte"], OPTIONS
@@ -188,6 +239,7 @@ def test_what_roles_and_playbooks_set_is_not_taken_for_a_slip():
     }
     assert {"isolate_marks", "nccl_benchmark_results", "key_exchange_sshd"} <= names
     check_names(sorted(names), OPTIONS)
+    assert misspelled(sorted(names), OPTIONS) == []
 
 
 @pytest.mark.parametrize(
@@ -215,6 +267,38 @@ def test_a_collection_that_is_missing_is_named_with_the_command_that_installs_it
         assert result["failed"] and result["msg"] == (
             f"the collection {name} is missing; type: ansible-galaxy collection install '{name}:>=1.2'"
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{bad}", "Expecting property name"),
+        ("[1]", "it has no results"),
+        ("7", "it has no results"),
+        ("{}", "it has no results"),
+        ('{"results": null}', "a list of result documents is needed, not NoneType"),
+        ('{"results": "x"}', "a list of result documents is needed, not str"),
+        ('{"results": [null]}', "an item is not of the schema gpufabric.nccl/result/v1"),
+        ('{"results": [{}]}', "an item is not of the schema"),
+        ("[" * 100000, "maximum recursion depth"),
+        ("\udcff", "can't decode byte 0xff"),
+        (None, "it is no file"),
+    ],
+)
+def test_a_file_that_holds_no_results_is_named(planned, tmp_path, text, reason):
+    path = tmp_path / "a.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    message = planned(ActionModule, "report", {"results": {"compare_before": [], "compare_after": [str(path)]}})["msg"]
+    assert message.startswith(
+        f"compare_after: '{path}' is not allowed; allowed: the paths of files results.json, as the role report writes them ("
+    )
+    assert reason in message and "\n" not in message
+
+
+def test_a_file_with_results_is_allowed(tmp_path):
+    (tmp_path / "a.json").write_text('{"results": []}')
+    check_results("compare_before", str(tmp_path / "a.json"))
 
 
 @pytest.mark.parametrize("prefix", ["awx", "tower"])
@@ -296,6 +380,12 @@ def test_playbooks_with_a_run_of_their_own_check_its_name(name):
     checks = yaml.safe_load((PLAYBOOKS / "tasks" / "begin.yml").read_text())
     owns = [task.get("gpufabric.nccl.check_variables", {}).get("own_run") for task in checks]
     assert "{{ gpufabric_own_run | default(omit) }}" in owns
+
+
+@pytest.mark.parametrize("role", ["key_exchange", "nccl_benchmark"])
+def test_a_removal_checks_its_hosts_first(role):
+    first = yaml.safe_load((ROLE_FOLDERS / role / "tasks" / "teardown.yml").read_text())[0]
+    assert "gpufabric.nccl.check_variables" in first
 
 
 @pytest.mark.parametrize("entry", ["bring", "teardown"])

@@ -228,7 +228,7 @@ def test_what_only_one_side_has_is_told():
 
 def test_what_failed_or_is_not_complete_is_told():
     wrong, cut = run(verdict="fail"), run(verdict="incomplete")
-    told = " Tests that failed count all the same: 0 of 1 before, 2 of 3 after. Tests that are not complete do not: 0 of 1 before, 1 of 3 after."
+    told = " Tests that failed are compared, too: 0 of 1 before, 2 of 3 after. Tests that are not complete are left out: 0 of 1 before, 1 of 3 after."
     found = compare_results([run()], [wrong, wrong, cut])
     assert found["summary"].endswith(told) and told in found["table"] and told in found["markdown"]
     assert {row["after"]["n"] for row in found["rows"]} == {2}
