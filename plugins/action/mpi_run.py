@@ -48,9 +48,10 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts imp
 
 #: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
 _POD_IS_GONE = "Error from server (NotFound): pods"
-#: Seconds that one call on the launcher may take, unless poll_grace is shorter, and that the end of a run may.
+#: Seconds that one call on the launcher may take, unless poll_grace is shorter, and that the end of a run and the module may.
 _LONGEST_CALL = 20.0
 _LONGEST_END = 120.0
+_LONGEST_MODULE = 300.0
 #: How often a module is run that does not come to its answer.
 _TRIES = 3
 #: Seconds that a point may take beside its own time: to end what it has left on all hosts, to read NCCL's logs, to compress its output.
@@ -102,12 +103,20 @@ class ActionModule(NodeAction):
         if state in ("finished", "started"):
             result.update(self._start(waits=state == "finished"))
         else:
-            result.update(self._execute_module(task_vars=self._task_vars))
+            result.update(self._run_module())
         if isinstance(result.get("invocation"), dict):
             result["invocation"] = told_invocation(result["invocation"])
         with contextlib.suppress(AnsibleConnectionFailure, _TookTooLong), _at_most(_LONGEST_CALL):
             self._remove_tmp_path(self._connection._shell.tmpdir)
         return {**self.shown(result), **(hidden_points(result) if self._task._role is not None else {})}
+
+    def _run_module(self) -> dict[str, t.Any]:
+        """What the module returned. Raises AnsibleConnectionFailure if the launcher has frozen, which ssh and kubectl wait for without end."""
+        try:
+            with _at_most(_LONGEST_MODULE):
+                return self._execute_module(task_vars=self._task_vars)
+        except _TookTooLong as error:
+            raise AnsibleConnectionFailure(str(error)) from None
 
     def _start(self, waits: bool) -> dict[str, t.Any]:
         """Start the run; what the module returned, with what came of the points where it waits for that."""
@@ -118,7 +127,7 @@ class ActionModule(NodeAction):
         self._task.environment = [*(self._task.environment or []), mark]
         with _interruptible():
             try:
-                result = self._execute_module(task_vars=self._task_vars)
+                result = self._run_module()
                 if waits and "runner" in result:
                     outcome = self._follow_checked(result)
                     if not (outcome["complete"] or outcome["limited"]):

@@ -70,7 +70,7 @@ def ansible(directory: pathlib.Path, *command: str, collections: pathlib.Path = 
 
 def impatient(directory: pathlib.Path) -> pathlib.Path:
     """Where the collection is with tasks that have a limit of 5 s."""
-    limit = re.compile(r"timeout: (?:120|300)\n")
+    limit = re.compile(r"timeout: (?:120|300|900)\n")
     collection = directory / "collections/ansible_collections/gpufabric/nccl"
     collection.mkdir(parents=True)
     for name in ("galaxy.yml", "meta", "playbooks", "plugins"):
@@ -129,13 +129,37 @@ def test_the_hostfile_of_a_job_is_read_without_the_cluster_too(
     assert "TASK [gpufabric.nccl.mpijob : Hostfile | Write it]" in play.stdout, play.stdout + play.stderr
 
 
-#: What removes the leftovers of a run from pods of others, by role.
-CLEAN = {"worker_pods": "clean", "mpijob": "disconnect"}
+_LOOK = {"gpufabric_hosts": ["p-0"]}
+_GROUP = {
+    **dict.fromkeys(("orphan_timeout", "silence_timeout", "startup_timeout", "timeout"), 1),
+    "backend": "cpu",
+    "control": "x",
+    "forward_env": [],
+    "hosts": [],
+    "launcher": "p-0",
+    "mca": {},
+    "output_limit": "1M",
+    "parallel": False,
+    "points": [],
+    "show": "none",
+}
+#: What a play asks a pod for that is not the run itself, by role and file of its tasks, and the variables that it needs.
+STEPS: dict[tuple[str, str], dict[str, t.Any]] = {
+    ("worker_pods", "clean"): {},
+    ("mpijob", "disconnect"): {},
+    ("mpijob", "hostfile"): {"mpijob_dns_timeout": -295, "mpijob_hostfile_launcher": "p-0"},
+    ("key_exchange", "main"): {"key_exchange_hosts": ["p-0"]},
+    ("nccl_benchmark", "look"): _LOOK,
+    ("nccl_benchmark", "run_group"): {"nccl_benchmark_group": _GROUP},
+    ("preflight", "look"): {"gpufabric_peers": [], "preflight_launcher": "p-0", "preflight_level": "quick"},
+    ("isolate", "main"): {**_LOOK, "isolate_fail_on_bad": True},
+    ("nccl_tests", "main"): _LOOK,
+}
 
 
-@pytest.mark.parametrize("role", CLEAN)
-def test_a_pod_that_does_not_answer_does_not_hold_the_end_of_a_play_up(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, role: str
+@pytest.mark.parametrize("step", STEPS, ids="-".join)
+def test_a_pod_that_does_not_answer_does_not_hold_a_play_up(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, step: tuple[str, str]
 ) -> None:
     # As one of a node whose kubelet hangs.
     program = tmp_path / "bin/kubectl"
@@ -150,14 +174,17 @@ def test_a_pod_that_does_not_answer_does_not_hold_the_end_of_a_play_up(
         "_worker_pods_plan": {"adopt": True},
         "_mpijob_hostfile": {"path": "x"},
         "gpufabric_claim": {},
+        "gpufabric_namespace": "x",
         "ansible_pipelining": True,
         "ansible_python_interpreter": "python3",
+        "report_dir": str(tmp_path / "report"),
+        **STEPS[step],
     }
     facts = {"hosts": "localhost", "connection": "local", "gather_facts": False}
-    clean = {"ansible.builtin.include_role": {"name": f"gpufabric.nccl.{role}", "tasks_from": CLEAN[role]}}
+    asked = {"ansible.builtin.include_role": {"name": f"gpufabric.nccl.{step[0]}", "tasks_from": step[1]}}
     plays = [
         {**facts, "tasks": [{"ansible.builtin.set_fact": variables}]},
-        {"hosts": "p-0", "gather_facts": False, "vars": variables, "tasks": [clean]},
+        {"hosts": "p-0", "gather_facts": False, "vars": variables, "tasks": [asked]},
     ]
     (tmp_path / "play.yml").write_text(yaml.safe_dump(plays))
     play = ansible(tmp_path, "ansible-playbook", "-i", "inventory", "play.yml", collections=impatient(tmp_path))

@@ -17,7 +17,6 @@ REAL = ("tests/integration", "molecule", "scripts")
 
 #: Options that no test sets, by the reason.
 EXCEPTIONS = {
-    "the role isolate sets it, which tests run": {"key_exchange_hosts", "nccl_benchmark_group"},
     "the roles preflight and nccl_benchmark set it, which tests run": {"preflight_ignore_errors"},
     "the roles report, preflight and isolate set it to remove their files, which tests run": {"report_remove"},
     "it goes to nccl_tests_build, and unit tests download, clone, and build rccl-tests' arguments": {

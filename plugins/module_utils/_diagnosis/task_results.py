@@ -95,7 +95,7 @@ def problems_by_host(results: t.Mapping[str, t.Mapping[str, Entry]]) -> dict[str
 
 def _step_problems(result: Entry, host: str, step: str) -> list[ProblemDict]:
     text = str(result.get("msg", "")).strip()
-    # A connection that was open already hangs when a firewall cuts it off.
+    # A connection that was open already hangs when a firewall cuts it off, or the host freezes.
     if result.get("unreachable") or result.get("timedout"):
         return [problem("host-unreachable", host, text).as_dict()]
     if result.get("failed"):
@@ -119,7 +119,7 @@ def problems_from_play(
             continue
         text = str(result.get("msg", "")).strip().rstrip(".")
         otherwise = problem("step-failed", host, _stray_text(result), step="to run the job", text=text).as_dict()
-        if result.get("unreachable"):
+        if result.get("unreachable") or result.get("timedout"):
             own = _step_problems(result, host, "")
         else:
             names_others = lost is not None and result.get("problems")

@@ -13,6 +13,7 @@ import subprocess
 import types
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gpufabric.nccl.plugins.action import mpi_run
 from ansible_collections.gpufabric.nccl.plugins.action.mpi_run import (
     ActionModule,
@@ -39,6 +40,18 @@ def test_what_ends_in_time_is_left_alone():
     with _at_most(60):
         done = subprocess.run(["true"], check=False)
     assert done.returncode == 0
+
+
+def test_a_launcher_that_freezes_before_a_run_begins_is_told_as_unreachable(monkeypatch):
+    monkeypatch.setattr(mpi_run, "_LONGEST_MODULE", 0.2)
+
+    def hang(**_arguments):
+        subprocess.run(["sleep", "60"], check=False)
+        return {}
+
+    made = action(_task_vars={}, _execute_module=hang)
+    with pytest.raises(AnsibleConnectionFailure, match=r"no answer within 0.2 s"):
+        made._run_module()
 
 
 def test_what_has_finished_is_known_without_the_launcher():

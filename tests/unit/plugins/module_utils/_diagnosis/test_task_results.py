@@ -116,6 +116,11 @@ def test_problems_of_hosts_on_which_tasks_failed():
     assert found["b"][0]["evidence"] == "refused" and found["d"][0]["host"] == "d"
 
 
+def test_a_host_that_froze_in_a_task_is_told_as_one_that_cannot_be_reached():
+    (entry,) = problems_from_play({"c": {"failed": True, "timedout": {"period": 60}, "msg": "timed out"}})
+    assert (entry["id"], entry["host"], entry["evidence"]) == ("host-unreachable", "c", "timed out")
+
+
 @pytest.mark.parametrize(
     "invocation",
     ["x", ["problems"], {"module_args": "problems"}, {"module_args": ["problems"]}, {"module_args": {"problems": 5}}],
