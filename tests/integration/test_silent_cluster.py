@@ -129,12 +129,12 @@ def test_the_hostfile_of_a_job_is_read_without_the_cluster_too(
     assert "TASK [gpufabric.nccl.mpijob : Hostfile | Write it]" in play.stdout, play.stdout + play.stderr
 
 
-#: What removes the leftovers of a run from pods of others, by role.
-CLEAN = {"worker_pods": "clean", "mpijob": "disconnect"}
+#: What asks each pod of a run, by role: at the beginning, and what removes its leftovers from pods of others.
+ASKING = {"nccl_benchmark": "look", "key_exchange": "main", "worker_pods": "clean", "mpijob": "disconnect"}
 
 
-@pytest.mark.parametrize("role", CLEAN)
-def test_a_pod_that_does_not_answer_does_not_hold_the_end_of_a_play_up(
+@pytest.mark.parametrize("role", ASKING)
+def test_a_pod_that_does_not_answer_does_not_hold_a_play_up(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, role: str
 ) -> None:
     # As one of a node whose kubelet hangs.
@@ -154,10 +154,10 @@ def test_a_pod_that_does_not_answer_does_not_hold_the_end_of_a_play_up(
         "ansible_python_interpreter": "python3",
     }
     facts = {"hosts": "localhost", "connection": "local", "gather_facts": False}
-    clean = {"ansible.builtin.include_role": {"name": f"gpufabric.nccl.{role}", "tasks_from": CLEAN[role]}}
+    ask = {"ansible.builtin.include_role": {"name": f"gpufabric.nccl.{role}", "tasks_from": ASKING[role]}}
     plays = [
         {**facts, "tasks": [{"ansible.builtin.set_fact": variables}]},
-        {"hosts": "p-0", "gather_facts": False, "vars": variables, "tasks": [clean]},
+        {"hosts": "p-0", "gather_facts": False, "vars": variables, "tasks": [ask]},
     ]
     (tmp_path / "play.yml").write_text(yaml.safe_dump(plays))
     play = ansible(tmp_path, "ansible-playbook", "-i", "inventory", "play.yml", collections=impatient(tmp_path))

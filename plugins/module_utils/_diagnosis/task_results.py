@@ -119,7 +119,7 @@ def problems_from_play(
             continue
         text = str(result.get("msg", "")).strip().rstrip(".")
         otherwise = problem("step-failed", host, _stray_text(result), step="to run the job", text=text).as_dict()
-        if result.get("unreachable"):
+        if result.get("unreachable") or result.get("timedout"):
             own = _step_problems(result, host, "")
         else:
             names_others = lost is not None and result.get("problems")

@@ -116,6 +116,11 @@ def test_problems_of_hosts_on_which_tasks_failed():
     assert found["b"][0]["evidence"] == "refused" and found["d"][0]["host"] == "d"
 
 
+def test_a_host_that_did_not_answer_in_time_ends_a_play_as_one_that_cannot_be_reached():
+    (entry,) = problems_from_play({"a": {"failed": True, "timedout": {"period": 300}, "msg": "Timed out after 300 s"}})
+    assert (entry["id"], entry["host"], entry["evidence"]) == ("host-unreachable", "a", "Timed out after 300 s")
+
+
 @pytest.mark.parametrize(
     "invocation",
     ["x", ["problems"], {"module_args": "problems"}, {"module_args": ["problems"]}, {"module_args": {"problems": 5}}],
