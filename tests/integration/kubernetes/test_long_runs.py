@@ -37,6 +37,25 @@ def test_a_run_goes_on_while_the_api_server_is_restarted(runs, relay, pods):
 
 
 @pytest.mark.slow
+def test_a_launcher_whose_kubelet_hangs_while_the_program_runs_does_not_hold_the_play_up(runs, cluster, tmp_path):
+    program, hangs = tmp_path / "bin/kubectl", tmp_path / "hangs"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\n[ -e {hangs} ] && case " $* " in *" exec "*) exec sleep 600;; esac\nexec {cluster.kubectl_path} "$@"\n'
+    )
+    program.chmod(0o755)
+    playing_runs = runs.within({"PATH": f"{program.parent}:{cluster.environment['PATH']}"})
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        playing = pool.submit(playing_runs.play, nccl_benchmark_max_bytes="1M", nccl_benchmark_iterations=1000000)
+        runs.wait_for_output("gpufabric-default-0", 1, playing)
+        hangs.touch()
+        played = playing.result()
+    assert played.returncode != 0 and runs.ours() == [], played.output
+    (problem,) = runs.result()["problems"]
+    assert problem["id"] == "launcher-lost" and "gpufabric-default-0 has not answered" in problem["cause"]
+
+
+@pytest.mark.slow
 def test_openmpi5_on_pods(runs, pods, openmpi5):
     """The same playbook; the pods get the other Open MPI beside that of their image."""
     names = ["a", "b", "c"]
