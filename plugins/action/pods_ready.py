@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import shlex
 import time
 import typing as t
@@ -49,6 +50,8 @@ _AT_ONCE = 16
 _LONGEST_SILENCE = 60
 #: What a shell ends with where a program is missing, or is none.
 _NOT_THERE = (126, 127)
+#: As kubernetes.core reads K8S_AUTH_VERIFY_SSL.
+_NO = ("0", "false", "no")
 #: Bytes of what a program in a pod, or kubectl, said last.
 _LONGEST_ANSWER = 4096
 
@@ -86,7 +89,7 @@ class ActionModule(ClusterAction):
                 joined = [joined_pod(pod, self._arguments["container"]) for pod in ready]
                 try:
                     self._check_interpreter(joined)
-                    return {"changed": False, "pods": joined, "waited": round(waited, 3)}
+                    return {"changed": False, "pods": joined, "extra_args": extra_args(), "waited": round(waited, 3)}
                 except Unanswered as error:
                     # A container that ends at once is ready for a moment, so these are looked at once more.
                     is_no_exec = "kube-exec-failed" in {entry["id"] for entry in error.problems}
@@ -158,6 +161,8 @@ class ActionModule(ClusterAction):
         connection = connection_loader.get("kubernetes.core.kubectl", self._play_context, None)
         # validate_certs: see tasks/join.yml of the role worker_pods.
         options = {**self._cluster, "pod": pod["name"], "container": pod["container"], "validate_certs": ""}
+        if extra_args():
+            options["extra_args"] = extra_args()
         connection.set_options(var_options={f"ansible_kubectl_{name}": value for name, value in options.items()})
         return connection
 
@@ -205,6 +210,13 @@ class ActionModule(ClusterAction):
         except Unanswered:
             # Who may not ask is not told either.
             return False
+
+
+def extra_args() -> str:
+    """What kubectl is to be told besides; empty if nothing. kubernetes.core's modules do as K8S_AUTH_VERIFY_SSL says, its connection cannot."""
+    if os.environ.get("K8S_AUTH_VERIFY_SSL", "").lower() not in _NO:
+        return ""
+    return f"{os.environ.get('K8S_AUTH_EXTRA_ARGS', '')} --insecure-skip-tls-verify=true".strip()
 
 
 def _exec_problems(pod: str, interpreter: str, status: int, said: str) -> list[ProblemDict]:

@@ -102,6 +102,14 @@ pods:
       description: How often that container has been restarted.
       type: int
       sample: 0
+extra_args:
+  description:
+    - What E(K8S_AUTH_EXTRA_ARGS) has, and C(--insecure-skip-tls-verify=true), if E(K8S_AUTH_VERIFY_SSL) is false; otherwise empty. For
+      C(ansible_kubectl_extra_args) of the pods, since the connection C(kubernetes.core.kubectl) makes an argument of E(K8S_AUTH_VERIFY_SSL)
+      that kubectl refuses.
+  returned: success
+  type: str
+  sample: --insecure-skip-tls-verify=true
 waited:
   description: How long it took, in seconds.
   returned: success

@@ -538,7 +538,8 @@ def test_the_cluster_takes_the_rights_of_the_examples(runs):
     assert done.stdout.count("created (server dry run)") == 3
 
 
-def test_credential_of_awx_reaches_the_pods(runs, cluster, tmp_path):
+@pytest.mark.parametrize("verifies", ["True", pytest.param("False", marks=pytest.mark.slow)])
+def test_credential_of_awx_reaches_the_pods(runs, cluster, tmp_path, verifies):
     """AWX gives it in the environment, without a kubeconfig; the account has the Role of the example."""
     role = (EXAMPLES / "kubernetes/rbac.yml").read_text().replace("gpu-benchmark", runs.namespace)
     cluster.kubectl("apply", "--filename=-", namespace=runs.namespace, stdin=role)
@@ -551,8 +552,9 @@ def test_credential_of_awx_reaches_the_pods(runs, cluster, tmp_path):
     credential = {
         "K8S_AUTH_HOST": cluster.server,
         "K8S_AUTH_API_KEY": cluster.token("gpufabric", runs.namespace),
-        "K8S_AUTH_VERIFY_SSL": "True",
-        "K8S_AUTH_SSL_CA_CERT": str(certificate),
+        "K8S_AUTH_VERIFY_SSL": verifies,
+        # AWX gives none where nothing is verified.
+        **({"K8S_AUTH_SSL_CA_CERT": str(certificate)} if verifies == "True" else {}),
     }
     played = runs.within({"KUBECONFIG": "", "HOME": str(tmp_path / "home"), **credential}).play()
     assert played.returncode == 0, played.output

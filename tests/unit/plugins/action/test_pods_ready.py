@@ -156,3 +156,18 @@ def test_a_pod_that_does_not_answer_is_named(monkeypatch):
         Hangs([], timeout=0, names=["p-0", "p-1"]).act(None)
     (told,) = error.value.problems
     assert (told["id"], told["host"]) == ("kube-exec-failed", "p-1") and "no answer in 0.5 s" in told["cause"]
+
+
+@pytest.mark.parametrize(
+    ("verify", "given", "expected"),
+    [
+        (None, None, ""),
+        ("True", "--v=1", ""),
+        ("False", None, "--insecure-skip-tls-verify=true"),
+        ("no", "--v=1", "--v=1 --insecure-skip-tls-verify=true"),
+    ],
+)
+def test_connections_verify_the_cluster_as_its_modules_do(monkeypatch, verify, given, expected):
+    for name, value in (("K8S_AUTH_VERIFY_SSL", verify), ("K8S_AUTH_EXTRA_ARGS", given)):
+        monkeypatch.setenv(name, value) if value is not None else monkeypatch.delenv(name, raising=False)
+    assert pods_ready.extra_args() == expected
