@@ -145,11 +145,11 @@ _GROUP = {
 }
 #: What a play asks a pod for that is not the run itself, by role and file of its tasks, and the variables that it needs.
 STEPS: dict[tuple[str, str], dict[str, t.Any]] = {
-    ("worker_pods", "clean"): {},
-    ("mpijob", "disconnect"): {},
-    ("mpijob", "hostfile"): {"mpijob_dns_timeout": -295, "mpijob_hostfile_launcher": "p-0"},
     ("key_exchange", "main"): {"key_exchange_hosts": ["p-0"]},
     ("nccl_benchmark", "look"): _LOOK,
+    ("mpijob", "disconnect"): {},
+    ("mpijob", "hostfile"): {"mpijob_dns_timeout": -295, "mpijob_hostfile_launcher": "p-0"},
+    ("worker_pods", "clean"): {},
     ("nccl_benchmark", "run_group"): {"nccl_benchmark_group": _GROUP},
     ("preflight", "look"): {"gpufabric_peers": [], "preflight_launcher": "p-0", "preflight_level": "quick"},
     ("isolate", "main"): {**_LOOK, "isolate_fail_on_bad": True},
@@ -157,7 +157,11 @@ STEPS: dict[tuple[str, str], dict[str, t.Any]] = {
 }
 
 
-@pytest.mark.parametrize("step", STEPS, ids="-".join)
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(step, marks=[pytest.mark.slow] if number >= 3 else []) for number, step in enumerate(STEPS)],
+    ids="-".join,
+)
 def test_a_pod_that_does_not_answer_does_not_hold_a_play_up(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, step: tuple[str, str]
 ) -> None:
