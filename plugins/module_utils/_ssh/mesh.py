@@ -433,8 +433,14 @@ class MeshFiles:
         if not texts and not run_dir.holds_run():
             paths = ()
         changes = [Change(path, read_text(path), texts.get(path), path == run_dir.identity) for path in paths]
-        before = read_exact(self._user_config)
         self._is_included = bool(texts) and user_config
+        try:
+            before = read_exact(self._user_config)
+        except NodeError:
+            # A home that nobody can get into, such as one of NFS without its ticket, keeps no run from its start or its end.
+            if self._is_included:
+                raise
+            before = None
         changes.append(Change(self._user_config, before, self._user_text(before)))
         return [change for change in changes if change.before != change.after]
 

@@ -12,7 +12,7 @@ import types
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
@@ -248,6 +248,20 @@ def test_what_else_is_in_a_configuration_stays_byte_for_byte(tmp_path):
     assert config.read_bytes().endswith(before) and b"Include" in config.read_bytes()
     files.apply(files.plan({}, user_config=False))
     assert config.read_bytes() == before
+
+
+def test_a_home_that_cannot_be_entered_is_left_alone(tmp_path):
+    """Nothing that a run needs is there: without this its sshd could not be ended."""
+    home = tmp_path / "home"
+    home.write_text("entered by nobody, root included")
+    run_dir = RunDir("nightly", str(tmp_path / "run"))
+    files = MeshFiles(run_dir, types.SimpleNamespace(home=str(home)))
+    texts = {run_dir.ssh_config: "x"}
+    files.apply(files.plan(texts, user_config=False))
+    files.apply(files.plan({}, user_config=False))
+    assert not os.path.exists(run_dir.ssh)
+    with pytest.raises(NodeError, match=r"cannot read .*/\.ssh/config"):
+        files.plan(texts, user_config=True)
 
 
 def test_named_peers_refuses_a_host_without_sshd():
