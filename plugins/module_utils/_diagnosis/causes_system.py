@@ -41,6 +41,9 @@ ENTRIES = (
         signature("returned null", r"[cm]alloc\([^)]*\) returned null"),
         signature("MemoryError", r"^(?:[\w.]+\.\w*)?MemoryError\b"),
         signature("MemoryError", r"gpufabric-cpu: (?P<host>\S+?)(?: rank (?P<rank>\d+))?: MemoryError\b"),
+        signature(
+            "bytes of memory, ", r"gpufabric-cpu: the buffers of \d+ ranks on (?P<host>\S+) need \d+ bytes of memory, "
+        ),
         precedence=EFFECT,
         # Of memory that cannot be locked, programs say the same.
         follows=("memlock-low",),
