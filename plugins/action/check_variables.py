@@ -326,7 +326,7 @@ class ActionModule(VariablesAction):
 
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Nothing, or warnings, if all is well. Raises OptionError."""
-        warnings = []
+        warnings: list[str] = []
         for name in _HOSTS:
             if self._is_told(name):
                 self._check_shared({name: read_value(name, {"type": "list"}, self.value_of(name)) or []})

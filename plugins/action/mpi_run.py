@@ -48,7 +48,7 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts imp
 
 #: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
 _POD_IS_GONE = "Error from server (NotFound): pods"
-#: Seconds that one call on the launcher may take, unless poll_grace is shorter, and that the end of a run and the module may.
+#: Seconds that may be taken by one call on the launcher, unless poll_grace is shorter, by the end of a run, and by the module.
 _LONGEST_CALL = 20.0
 _LONGEST_END = 120.0
 _LONGEST_MODULE = 300.0

@@ -50,8 +50,8 @@ _AT_ONCE = 16
 _LONGEST_SILENCE = 60
 #: What a shell ends with where a program is missing, or is none.
 _NOT_THERE = (126, 127)
-#: As kubernetes.core reads K8S_AUTH_VERIFY_SSL.
-_NO = ("0", "false", "no")
+#: What kubernetes.core takes for false in K8S_AUTH_VERIFY_SSL.
+_FALSE = ("0", "false", "no")
 #: Bytes of what a program in a pod, or kubectl, said last.
 _LONGEST_ANSWER = 4096
 
@@ -161,8 +161,8 @@ class ActionModule(ClusterAction):
         connection = connection_loader.get("kubernetes.core.kubectl", self._play_context, None)
         # validate_certs: see tasks/join.yml of the role worker_pods.
         options = {**self._cluster, "pod": pod["name"], "container": pod["container"], "validate_certs": ""}
-        if extra_args():
-            options["extra_args"] = extra_args()
+        if more := extra_args():
+            options["extra_args"] = more
         connection.set_options(var_options={f"ansible_kubectl_{name}": value for name, value in options.items()})
         return connection
 
@@ -214,7 +214,7 @@ class ActionModule(ClusterAction):
 
 def extra_args() -> str:
     """What kubectl is to be told besides; empty if nothing. kubernetes.core's modules do as K8S_AUTH_VERIFY_SSL says, its connection cannot."""
-    if os.environ.get("K8S_AUTH_VERIFY_SSL", "").lower() not in _NO:
+    if os.environ.get("K8S_AUTH_VERIFY_SSL", "").lower() not in _FALSE:
         return ""
     return f"{os.environ.get('K8S_AUTH_EXTRA_ARGS', '')} --insecure-skip-tls-verify=true".strip()
 

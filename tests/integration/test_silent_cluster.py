@@ -143,7 +143,8 @@ _GROUP = {
     "points": [],
     "show": "none",
 }
-#: What a play asks a pod for that is not the run itself, by role and file of its tasks, and the variables that it needs.
+#: What a play asks a pod for that is not the run itself, by role and file of its tasks, and the variables that it needs. The limit of the
+#: hostfile is 300 s above mpijob_dns_timeout.
 STEPS: dict[tuple[str, str], dict[str, t.Any]] = {
     ("key_exchange", "main"): {"key_exchange_hosts": ["p-0"]},
     ("nccl_benchmark", "look"): _LOOK,
@@ -159,6 +160,7 @@ STEPS: dict[tuple[str, str], dict[str, t.Any]] = {
 
 @pytest.mark.parametrize(
     "step",
+    # Three of them at each commit.
     [pytest.param(step, marks=[pytest.mark.slow] if number >= 3 else []) for number, step in enumerate(STEPS)],
     ids="-".join,
 )

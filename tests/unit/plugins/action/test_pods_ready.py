@@ -169,5 +169,7 @@ def test_a_pod_that_does_not_answer_is_named(monkeypatch):
 )
 def test_connections_verify_the_cluster_as_its_modules_do(monkeypatch, verify, given, expected):
     for name, value in (("K8S_AUTH_VERIFY_SSL", verify), ("K8S_AUTH_EXTRA_ARGS", given)):
-        monkeypatch.setenv(name, value) if value is not None else monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
     assert pods_ready.extra_args() == expected
