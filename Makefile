@@ -12,7 +12,7 @@ KEEP ?=
 CHECKS ?= lint-ansible lint-yaml lint-python lint-types lint-changelog lint-workflows lint-shell docs site build \
   sanity sanity-nodes units units-nodes demo molecule integration kubernetes \
   sanity-2.18/molecule-kubernetes/sanity-2.20/fuzz/sanity-2.21/demo-kubernetes/sanity-next/first-minutes
-# all, none, or 2/12: the second of twelve parts.
+# all, none, or 2/16: the second of sixteen parts.
 SLOW ?= none
 export NODES COLLECTIVES KEEP
 
@@ -36,7 +36,7 @@ help: ## list the targets and variables
 	@echo "  KEEP=1                   demo, demo-kubernetes: leave all running, and say how to remove it"
 	@echo "  CHECKS='units docs'      test: only these checks, in this order"
 	@echo "  T=FILE K=WORD KEEP=1     one: the file of tests, those whose name has the word; leave its nodes for the next time"
-	@echo "  SLOW=none                integration, kubernetes: of the slow tests none, all, or a part such as 2/12"
+	@echo "  SLOW=none                integration, kubernetes: of the slow tests none, all, or a part such as 2/16"
 	@echo "  KUBECONFIG=FILE          kubernetes: a cluster of one's own, with GPUFABRIC_WORKER_IMAGE=IMAGE"
 	@echo "  GPUFABRIC_TESTBED=8      kubernetes, demo-kubernetes: number of their cluster, 0 to 9 (see tests/testbed)"
 	@echo "  CASES=100000             fuzz: how many damaged outputs"

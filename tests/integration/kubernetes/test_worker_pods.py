@@ -204,7 +204,7 @@ def test_addresses_are_those_of_the_control_network(runs, pods):
         assert listed == [addresses[name][interface] for name in ("a", "b")]
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(32, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [8, 32])
 @pytest.mark.slow
 def test_cost_of_many_pods(logged, count):
     """At most 3 kubectl exec a worker until all reach each other, and none afterwards but the launcher's."""
@@ -538,7 +538,8 @@ def test_the_cluster_takes_the_rights_of_the_examples(runs):
     assert done.stdout.count("created (server dry run)") == 3
 
 
-@pytest.mark.parametrize("verifies", ["True", pytest.param("False", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("verifies", ["True", "False"])
 def test_credential_of_awx_reaches_the_pods(runs, cluster, tmp_path, verifies):
     """AWX gives it in the environment, without a kubeconfig; the account has the Role of the example."""
     role = (EXAMPLES / "kubernetes/rbac.yml").read_text().replace("gpu-benchmark", runs.namespace)
