@@ -41,6 +41,8 @@ INSIDE = ("all", "bad", "none")
 #: A part of the tolerance on both sides of a limit is too near to be told by one test.
 _GRAY = 0.2
 _PARTS = 4
+#: Fewer nodes would be one group, with nothing to compare it with, so that pairs run.
+_FEWEST = 4
 #: How many good nodes run alone beside the bad ones, so that there is something to compare with.
 _CONTROLS = 3
 #: How often a node must be found slow before it is called bad, alone more often than not by as many: of many nodes, some are
@@ -92,8 +94,7 @@ def new_state(
     if domains is not None and not set(named) == set(domains) == set(nodes):
         raise OptionError("domains", dict(domains), "the name of a domain for each of the nodes, and no other")
     unreachable = dict(unreachable or {})
-    if mode == "adaptive" and len(set(nodes) - set(unreachable)) < 4:
-        # They would be one group, with nothing to compare it with.
+    if mode == "adaptive" and len(set(nodes) - set(unreachable)) < _FEWEST:
         mode = "pairs"
     stages: list[t.Any] = ["inside"] if inside == "all" or mode == "nodes" else []
     if mode == "pairs":
@@ -450,6 +451,14 @@ def _plan(known: _Knowledge) -> tuple[list[list[str]], int, bool]:
         _plan_answers(known, planned)
         if planned.groups:
             return planned.groups, stage, False
+    left = [node for node in state["nodes"] if node not in known.out]
+    if state["mode"] == "adaptive" and len(left) < _FEWEST and stages[stage : stage + 1] != ["inside"]:
+        # The others are slow alone.
+        for turn in range(len(left)):
+            pairs = [pair for pair in pair_groups(left, turn) if frozenset(pair) not in known.values]
+            if pairs:
+                return pairs, stage, True
+        stage = len(stages)
     while stage < len(stages):
         groups = _stage_groups(known, stages[stage])
         stage += 1

@@ -64,6 +64,17 @@ def test_any_one_bad_of_few_nodes_is_found_without_a_limit(number):
         assert found(run(new_state(nodes), cluster(inside=[bad]))) == ({bad: ("bad", "inside")}, [])
 
 
+@pytest.mark.parametrize("number", [4, 5])
+def test_what_is_slow_among_the_three_that_nodes_slow_alone_leave_is_found_without_a_limit(number):
+    nodes = names(number)
+    *alone, bad = nodes[2:]
+    for link in itertools.combinations([*nodes[:2], bad], 2):
+        slow_alone = dict.fromkeys(alone, ("bad", "inside"))
+        between = run(new_state(nodes), cluster(inside=alone, between=[bad]))
+        assert found(between) == ({**slow_alone, bad: ("bad", "between")}, [])
+        assert found(run(new_state(nodes), cluster(inside=alone, links=[link]))) == (slow_alone, [link])
+
+
 @pytest.mark.parametrize("mode", ["adaptive", "pairs"])
 @pytest.mark.parametrize("number", range(4, 10))
 def test_any_slow_path_between_two_good_nodes_is_found(mode, number):
