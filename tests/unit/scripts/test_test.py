@@ -209,3 +209,15 @@ def test_the_day_may_choose_the_part_of_the_slow_tests(script, monkeypatch):
     by_commits = script.turn_of_slow_tests()
     monkeypatch.setenv("GPUFABRIC_TURN", str(by_commits + 1))
     assert script.turn_of_slow_tests() == by_commits + 1
+
+
+def test_of_checks_that_take_turns_each_has_its_own_and_all_are_run_before_a_release(script):
+    targets = ["docs", "a/b/c/b", "/x//y"]
+    assert [script.checks_of(targets, turn) for turn in range(5)] == [
+        ["docs", "a"],
+        ["docs", "b", "x"],
+        ["docs", "c"],
+        ["docs", "b", "y"],
+        ["docs", "a"],
+    ]
+    assert script.checks_of(targets, None) == ["docs", "a", "b", "c", "x", "y"]
