@@ -132,6 +132,7 @@ options:
           over:
             description:
               - Whether the V(peak) of these sizes must keep the limit, or V(each) of them.
+              - For the V(peak), a size that ran several times counts by its median.
               - The default is V(each) for times, with C(size) and with C(baseline_percent), and else V(peak).
             type: str
             choices: [peak, each]

@@ -300,7 +300,7 @@ class Judge:
             return _entry(rule, reason=_no_number(rule, document) or none)
         sizes = [row["size"] for row, _value in found if row is not None]
         if rule.over == "peak":
-            found = [max(found, key=lambda item: item[1])]
+            found = [max(_of_cycles(found), key=lambda item: item[1])]
         held, reason, without = [], "", []
         for row, value in found:
             limit, source = self._limit(rule, document, row)
@@ -380,6 +380,17 @@ def _values(document: ResultDocument, metric: str) -> list[tuple[t.Mapping[str, 
         if row[placement] is not None and row[placement].get(name) is not None and math.isfinite(row[placement][name])
     ]
     return sorted(found, key=lambda item: item[0]["size"])
+
+
+def _of_cycles(
+    found: t.Sequence[tuple[t.Mapping[str, t.Any] | None, float]],
+) -> list[tuple[t.Mapping[str, t.Any] | None, float]]:
+    """The values with one for each size of an operation, the median of its cycles: the best one tells nothing of the others."""
+    groups: dict[tuple[t.Any, ...], list[tuple[t.Mapping[str, t.Any] | None, float]]] = {}
+    for row, value in found:
+        key = () if row is None else tuple(map(row.get, ("size", "type", "redop", "root")))
+        groups.setdefault(key, []).append((row, value))
+    return [(items[0][0], statistics.median(value for _row, value in items)) for items in groups.values()]
 
 
 def _no_number(rule: Rule, document: ResultDocument) -> str:

@@ -116,6 +116,15 @@ def test_limits(rule, value, limit, percent):
     assert [problem["id"] for problem in result["problems"]] == ([] if percent > 0 else ["limit-missed"])
 
 
+@pytest.mark.parametrize(
+    ("cycles", "value"), [((380, 380, 380, 190, 190, 190, 190), 190), ((380, 380, 380, 380, 190, 190), 380)]
+)
+def test_the_peak_of_a_soak_is_not_its_best_cycle(cycles, value):
+    result, entry = judged({"min_bytes": "1G", "limit": 360}, document([(8 * G, busbw) for busbw in cycles]))
+    assert (entry["value"], entry["passed"], entry["size"]) == (value, value > 360, 8 * G)
+    assert result["verdict"] == ("pass" if value > 360 else "fail")
+
+
 def test_entry_says_where_the_limit_comes_from_and_by_how_much():
     _result, entry = judged({"name": "network", "ceiling_percent": 95}, thresholds={"topology": TOPOLOGY})
     source = "95 % of 400 GB/s: 400 Gb/s x 8 rails, all_reduce over 16 ranks on 2 hosts"
