@@ -17,6 +17,11 @@ _OPEN = (
     "Let the workers reach each other on all TCP ports above 1023, in the firewall of the host and in security groups or"
     " network policies; mpi_preflight with level full shows which hosts reach each other."
 )
+# A test of much data fails by both.
+_MTU = (
+    "Set the same MTU on the interfaces of all hosts, and at least that MTU on all switches between them. If it is the same, the"
+    " network loses packets: look at ip -s link on both hosts, and at their cables and switch ports."
+)
 
 ENTRIES = (
     entry(
@@ -217,8 +222,8 @@ ENTRIES = (
     ),
     entry(
         "control-mtu",
-        "Small packets pass over [{interface}|the control network], but large ones do not[ (MTU {mtu})].",
-        "Set the same MTU on the interfaces of all hosts, and at least that MTU on all switches between them.",
+        "Small packets pass over [{interface}|the control network], but large ones, or many of them, do not[ (MTU {mtu})].",
+        _MTU,
         found_by="mpi_preflight",
     ),
     entry(
@@ -236,8 +241,8 @@ ENTRIES = (
     ),
     entry(
         "data-mtu",
-        "Small packets pass over [{interface}|the data interface], but large ones do not[ (MTU {mtu})].",
-        "Set the same MTU on the interfaces of all hosts, and at least that MTU on all switches between them.",
+        "Small packets pass over [{interface}|the data interface], but large ones, or many of them, do not[ (MTU {mtu})].",
+        _MTU,
         found_by="mpi_preflight",
     ),
     entry(

@@ -332,6 +332,14 @@ def test_who_is_to_blame_for_lost_links(count, broken, expected):
     }
 
 
+@pytest.mark.parametrize("network", [CONTROL, "net1"])
+def test_much_data_may_be_lost_by_the_mtu_or_with_one_packet_of_three(network):
+    """On local nodes, a third of all packets lost is large-lost as well."""
+    found = check_links(links_of(3, lambda a, b: "large-lost" if (a, b) == ("g3", "g1") else "ok", network), SETTINGS)
+    [[finding]] = list(found.values())
+    assert "MTU" in finding.problem.cure and "loses packets: look at ip -s link" in finding.problem.cure
+
+
 @pytest.mark.parametrize(("count", "broken", "expected"), LINKS)
 def test_who_is_to_blame_for_lost_links_of_the_control_network(count, broken, expected):
     found = check_links(links_of(count, broken, CONTROL), SETTINGS)
