@@ -64,7 +64,8 @@ ENTRIES = (
         "connect-refused",
         "Nothing listens on [{address} port {port}|the port of ssh], or a firewall resets the connection.",
         "Start sshd (run key_exchange again), or correct the port: ansible_port, key_exchange_port. If sshd does run on the host, another"
-        " machine may have its address: compare what ip neigh shows for it, from where the login failed, with the host's own ip link.",
+        " machine may have its address: compare what ip neigh shows for it, from where the login failed, with the host's own ip link. If"
+        " the run's sshd ends again each time, the host ends what a login leaves: set KillUserProcesses=no in /etc/systemd/logind.conf.",
         signature("Connection refused", _CONNECT + r"Connection refused"),
         statuses=(255,),
     ),
@@ -521,7 +522,8 @@ ENTRIES = (
         "host-unreachable",
         "Ansible cannot reach the host.",
         "Check that it is up, and its entry in the inventory (ansible_host, ansible_port, ansible_user). The playbook"
-        " gpufabric.nccl.diagnose shows the step at which the login fails. To go on without it: --limit 'all:!NAME'.",
+        " gpufabric.nccl.diagnose shows the step at which the login fails. If it can log in and later steps time out, the host hangs, or"
+        " large packets are lost on the way from the controller: compare the MTU of both. To go on without it: --limit 'all:!NAME'.",
         found_by="the roles nccl_benchmark and preflight",
     ),
     entry(

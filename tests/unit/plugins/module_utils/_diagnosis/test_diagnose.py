@@ -191,6 +191,16 @@ def test_problem():
     assert problem("env-not-sent", severity="error").severity == "error"
 
 
+def test_an_sshd_that_ends_with_each_login_is_not_told_to_be_started_again_alone():
+    """systemd-logind ends what a login leaves; seen from the launcher, nothing listens."""
+    assert "KillUserProcesses=no in /etc/systemd/logind.conf" in CATALOGUE.entries["connect-refused"].cure
+
+
+def test_a_host_with_a_login_that_works_and_steps_that_do_not_has_a_cure():
+    """Of a network that drops large packets, diagnose says the same: the login fits into small ones."""
+    assert "If it can log in and later steps time out" in CATALOGUE.entries["host-unreachable"].cure
+
+
 def test_filled():
     assert filled("[{a} and {b}|Two] of [{c}].", {"a": "[1]", "b": "{2}"}) == "[1] and {2} of ."
 
