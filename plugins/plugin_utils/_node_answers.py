@@ -74,6 +74,10 @@ def told_by_node(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     traceback = getattr(getattr(exception, "event", None), "formatted_traceback", exception)
     if isinstance(traceback, str):
         told["exception"] = clean(traceback)
+    said = getattr(getattr(exception, "event", None), "msg", None)
+    if isinstance(said, str):
+        # A module that crashes gives no more than this.
+        told.setdefault("msg", clean(said))
     return told
 
 

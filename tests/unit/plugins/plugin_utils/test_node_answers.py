@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import types
 
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
@@ -71,6 +72,13 @@ def test_results_are_documents_and_no_items_of_a_loop():
     documents = [{"schema": ESCAPE, "failed_when_result": True, **COMMANDS}, 1]
     assert told_by_node({"results": documents}) == {"results": [{"schema": CLEANED}]}
     assert told_by_node({"results": 1, "warnings": 1, "exception": [1]}) == {}
+
+
+def test_a_module_that_crashes_has_a_reason():
+    """From ansible-core 2.19 on, such as where its node lets it start no process, there is nothing else."""
+    crash = types.SimpleNamespace(event=types.SimpleNamespace(msg=f"[Errno 11] {ESCAPE}", formatted_traceback=None))
+    assert told_by_node({"failed": True, "exception": crash}) == {"failed": True, "msg": f"[Errno 11] {CLEANED}"}
+    assert told_by_node({"msg": "No.", "exception": crash}) == {"msg": "No."}
 
 
 def test_an_answer_is_not_nested_too_deeply():
