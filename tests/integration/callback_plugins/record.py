@@ -68,7 +68,9 @@ class CallbackModule(CallbackBase):
             if task.action == _SET_FACT:
                 result = {"ansible_facts": {name: known[name] for name in task.args if name in known}}
             else:
-                result = dict(known[task.register])
+                # From ansible-core 2.22 on, a dictionary: what is registered under each name.
+                name = task.register if isinstance(task.register, str) else next(iter(task.register))
+                result = dict(known[name])
             self._write_record(record, result)
 
     def _write_record(self, record, result):

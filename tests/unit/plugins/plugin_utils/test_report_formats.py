@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import isolation_search as isolate
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import VERDICTS, parse_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import find_soak
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results import tables as text_report
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
@@ -154,6 +154,77 @@ def test_the_same_numbers_everywhere(whole, whole_report):
     assert sorted(re.search("peak busbw: (.*) at", text)[1] for text in told) == peaks
 
 
+@pytest.fixture
+def unlike():
+    """Three tests of three programs with a verdict each, so that what is of one shows if it is told of another, or of the run."""
+    passed, failed, unchecked = (parsed()[0] for _number in range(3))
+    failed.update(verdict="fail", lost_rows=3, host_count=1, rank_count=8)
+    failed["tool"]["name"], unchecked["tool"]["name"] = "rccl-tests", "cpu"
+    problem = {"id": "wrong-values", "severity": "error", "host": None, "cause": "A", "cure": "B", "evidence": ""}
+    failed["problems"] = [problem, *({**problem, "id": word, "severity": "warning"} for word in ("x", "y"))]
+    failed["summary"].update(avg_busbw=80.5, peak_busbw=90.25, wrong=7)
+    unchecked.update(verdict="unchecked")
+    unchecked["summary"].update(avg_busbw=None, wrong=None, checked=False)
+    return make_report([passed, failed, unchecked])
+
+
+def test_numbers_of_each_test_in_the_csv_and_for_a_workflow(unlike):
+    names = ("test", "tool", "verdict", "hosts", "ranks")
+    rows = rows_of(render(unlike, ["csv"])[0]["csv"])
+    assert list(dict.fromkeys(tuple(row[name] for name in names) for row in rows)) == [
+        ("1", "nccl-tests", "pass", "2", "16"),
+        ("2", "rccl-tests", "fail", "1", "8"),
+        ("3", "cpu", "unchecked", "2", "16"),
+    ]
+    assert [(entry["verdict"], entry["wrong"]) for entry in unlike.numbers()] == [
+        ("pass", 0),
+        ("fail", 7),
+        ("unchecked", None),
+    ]
+
+
+def test_gauges_of_each_test_and_of_the_run(unlike):
+    found = {}
+    for (name, labels), value in samples_of(render(unlike, ["openmetrics"])[0]["openmetrics"]).items():
+        of = dict(labels)
+        key = tuple(of[label] for label in ("test", "tool", "verdict", "severity") if label in of)
+        found.setdefault(name.removeprefix("gpufabric_nccl_"), {})[key] = value
+    first, second, third = tests = [("1", "nccl-tests"), ("2", "rccl-tests"), ("3", "cpu")]
+    assert found["verdict"] == {("nccl-tests,rccl-tests,cpu", verdict): verdict == "fail" for verdict in VERDICTS}
+    assert found["test_verdict"] == {
+        (*test, verdict): verdict == own
+        for test, own in zip(tests, ("pass", "fail", "unchecked"))
+        for verdict in VERDICTS
+    }
+    assert found["hosts"] == {first: 2, second: 1, third: 2}
+    assert found["ranks"] == {first: 16, second: 8, third: 16}
+    assert found["lost_rows"] == {first: 0, second: 3, third: 0}
+    counts = {(*second, "error"): 1, (*second, "warning"): 2}
+    assert found["problems"] == {
+        (*test, word): counts.get((*test, word), 0) for test in tests for word in ("error", "warning")
+    }
+    # The program of the third printed none.
+    assert found["average_busbw_bytes_per_second"] == {first: 124.442e9, second: 80.5e9}
+
+
+def test_numbers_of_each_test_in_junit_and_markdown(unlike):
+    texts = render(unlike, ["junit", "markdown"])[0]
+    (suite,) = ElementTree.fromstring(texts["junit"].encode())
+    assert suite.find("properties/property").get("value") == "nccl-tests, rccl-tests, cpu"
+    told = ["\n".join(case.find("system-out").text.splitlines()[:3]) for case in suite.iter("testcase")]
+    assert told == [
+        "peak busbw: 346.971 GB/s at 1073741824 bytes\naverage busbw: 124.442 GB/s\nwrong values: 0",
+        "peak busbw: 90.25 GB/s at 1073741824 bytes\naverage busbw: 80.5 GB/s\nwrong values: 7",
+        "peak busbw: 346.971 GB/s at 1073741824 bytes\naverage busbw: None GB/s\nwrong values: None",
+    ]
+    overview = [line.split(" | ") for line in texts["markdown"].splitlines() if re.match(r"\| \d \| all", line)]
+    assert [cells[3:] for cells in overview] == [
+        ["16", "2", "346.97", "1 GiB", "124.44", "0", "**pass** |"],
+        ["8", "1", "90.25", "1 GiB", "80.50", "7", "**fail** |"],
+        ["16", "2", "346.97", "1 GiB", "", "not checked", "**unchecked** |"],
+    ]
+
+
 def test_json_follows_its_schema_and_has_what_is_beside_the_tests(whole, swept, isolation):
     value = json.loads(whole["json"])
     check_schema("results-v1.schema.json", value)
@@ -210,6 +281,13 @@ def test_rules_are_told_in_every_format_as_they_were_judged():
             assert case.find("failure").get("message") == entry["message"]
             assert any(entry["message"] in text for text in page.texts)
             assert entry["message"] in texts["markdown"].replace("\\", "")
+    limits = texts["markdown"].partition("## Limits")[2].replace("\\", "").strip().splitlines()
+    for line, entry in zip(limits[2:], entries):
+        _begin, verdict, _test, _what, value, limit, percent, *_source = (cell.strip() for cell in line.split("|"))
+        assert verdict == {True: "pass", False: "**fail**", None: "unchecked"}[entry["passed"]]
+        assert percent == ("" if entry["percent"] is None else f"{entry['percent']:+.1f}")
+        if percent:
+            assert (value, limit) == tuple(f"{entry[name]:.2f} {entry['unit']}" for name in ("value", "limit"))
     missed = entries[1]
     assert (
         missed["message"].startswith("Network: ")
@@ -329,7 +407,7 @@ def test_junit_tells_an_output_that_is_cut_as_an_error():
     assert "Cure: Read the end of the output" in text
 
 
-def test_markdown_has_limits_sweep_and_hosts(whole):
+def test_markdown_has_limits_sweep_and_hosts(whole, isolation):
     lines = whole["markdown"].splitlines()
     heads = [line for line in lines if line.startswith("## ") and not line[3:4].isdigit()]
     assert heads == [
@@ -337,6 +415,9 @@ def test_markdown_has_limits_sweep_and_hosts(whole):
         "## How to read it",
     ]
     assert "| gpu-2 | gpu-5 | 11.20 | -76.5 |" in lines and "    all:!gpu-5" in lines
+    assert "| gpu-5 | bad | between | with gpu-2: 11.2 of 47.6 GB/s |" in lines
+    (failed,) = [pair for pair in isolation["pairs"] if pair["busbw"] is None]
+    assert f"| {failed['a']} | {failed['b']} | failed |  |" in lines
 
 
 def test_html_says_all_there_is(whole):
@@ -502,7 +583,14 @@ def test_hostile_text_stays_text(hostile):
     assert ("run", clean(text_of_host)) in labels
     assert {row["env.NCCL_Y"] for row in rows_of(texts["csv"])} == {"'=1+1"}
     assert "<script>" not in texts["markdown"]
-    assert "{{" not in report.worst()["why"] and "7*7" in report.worst()["why"]
+    # What a workflow of AWX gets are variables of its following jobs, which would be templates.
+    verdict = {"rule": text_of_host, "message": text_of_host, "passed": False}
+    judged = make_report([{**hostile, "verdicts": [verdict]}])
+    for told in (report.worst(), report.numbers(), judged.worst(), judged.numbers()):
+        text = json.dumps(told)
+        assert "7*7" in text and not re.search(r"\{[{%#]", text)
+        assert not [escape for escape in ("\\u0000", "\\u001b", "\\u202e", "\\ud800") if escape in text]
+    assert "7*7" in report.worst()["why"]
     (tool,) = make_report([{**hostile, "tool": {**hostile["tool"], "name": text_of_host}}]).tools()
     assert "7*7" in tool and "{{" not in tool and not set("\x00\x1b\u202e\ud800") & set(tool)
     for name in set(texts) - {"json"}:
@@ -540,6 +628,20 @@ def test_no_text_of_a_document_is_more_than_text(hostile, begin):
         each.encode("utf-8")
 
 
+@pytest.mark.parametrize(
+    "begin", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "-1+1", "+1e5-2", "-1.5%"]
+)
+def test_no_cell_of_the_csv_is_a_formula(begin):
+    (document,) = parsed()
+    text = f"{begin}cmd|' /C calc'!A0"
+    document["points"] = {"env": {"NCCL_X": text, "NCCL_Y": "-1.5e+3"}}
+    document.update(collective=text, tool={**document["tool"], "name": text})
+    for row in rows_of(rendered(make_report([document], text))["csv"]):
+        # A spreadsheet shows it without the quote. A number is no formula.
+        assert {row["run"], row["tool"], row["collective"], row["env.NCCL_X"]} == {f"'{text}"}
+        assert row["env.NCCL_Y"] == "-1.5e+3"
+
+
 def test_the_same_results_give_the_same_text(whole, whole_report):
     assert rendered(whole_report) == whole
 
@@ -557,6 +659,17 @@ def test_a_missing_library_leaves_its_format_out(monkeypatch, whole_report):
     texts, missing = render(whole_report, list(FORMATS))
     assert set(texts) == {"json", "csv", "markdown", "junit"}
     assert "report.html, results.prom" in missing and missing.endswith("-m pip install matplotlib prometheus-client")
+
+
+def test_a_problem_of_two_hosts_is_told_of_both_with_errors_first(failed):
+    warning, error = failed["problems"]
+    other = {**failed, "problems": [warning, error, {**error, "host": "g1"}]}
+    findings = make_report([failed, other]).findings
+    assert [(one.entry["id"], one.entry["host"], len(one.tests)) for one in findings] == [
+        ("wrong-values", "g2", 2),
+        ("wrong-values", "g1", 1),
+        ("output-cut", None, 2),
+    ]
 
 
 def test_the_worst_is_what_misses_its_limit_by_most(failed):

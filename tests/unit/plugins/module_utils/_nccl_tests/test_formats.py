@@ -410,6 +410,18 @@ def test_file_as_windows_writes_it(tmp_path, name, encoding):
     assert parse_file(str(path)) == read(name)
 
 
+@pytest.mark.parametrize("name", ["rccl-reporter.json", "rccl-reporter-lines.json"])
+def test_halves_of_different_sizes_are_not_joined(name):
+    """rccl-tests writes each half as an object of its own, -O one of the two only, and a line may be lost."""
+    lines = (FIXTURES / name).read_text(encoding="utf-8").splitlines(keepends=True)
+    halves = [line for line in lines if '"inPlace"' in line]
+    kept = [line for line in lines if line not in halves[1:3]]
+    (document,) = parse_results(kept)
+    assert document["rows"] == [{**REPORTER[0], "in_place": None}, {**REPORTER[1], "out_of_place": None}]
+    (document,) = parse_results(line for line in lines if line not in halves[::2])
+    assert document["rows"] == [{**one, "out_of_place": None} for one in REPORTER]
+
+
 def test_number_that_is_cut_in_the_middle_of_a_file_is_lost():
     text = (FIXTURES / "rccl-reporter.json").read_text(encoding="utf-8")
     cut = text[: text.rindex("20.763881") + 4] + "\n[1,0]\n"

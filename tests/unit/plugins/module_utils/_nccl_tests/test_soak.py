@@ -11,7 +11,7 @@ import time
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_file
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_file, parse_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import (
     checked_soak,
     describe_dip,
@@ -89,6 +89,16 @@ def test_a_dip_has_its_moment():
         "soak-dip",
         "warning",
     ) and "cycle 42, 2026-11-22 00:41:00" in problem.evidence
+
+
+def test_a_dip_in_an_output_is_among_its_problems():
+    text = (FIXTURES / "2.17-run-cycles.txt").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("     1048576"))
+    cycle = lines[first : first + 3]
+    slow = [line.replace("600.00   27.96   41.94", "900.00   18.64   27.96") for line in cycle]
+    (document,) = parse_results([*lines[:first], *cycle * 5, *slow, *lines[first:]])
+    assert "soak-dip" in [entry["id"] for entry in document["problems"]]
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.05])

@@ -63,6 +63,15 @@ def test_statistics_of_several_runs():
     assert baseline["runs"][0]["hosts"] and baseline["runs"][0]["devices"]
 
 
+def test_roots_are_kept_apart_and_a_run_counts_once():
+    other = run(2.0)
+    for row in other["rows"]:
+        row["root"] = 3
+    baseline = make_baseline([run(), run(), other])
+    assert len(baseline["runs"]) == 2
+    assert {(entry["root"], entry["time_us"]["n"]) for entry in baseline["measurements"]} == {(-1, 1), (3, 1)}
+
+
 def test_text_is_json_with_a_measurement_a_line_and_comes_back():
     baseline = make_baseline([run(), run(1.1)])
     text = baseline_text(baseline)
