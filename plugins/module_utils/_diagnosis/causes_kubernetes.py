@@ -113,6 +113,14 @@ ENTRIES = (
         found_by=_BY_PODS,
     ),
     entry(
+        "kube-webhook",
+        "An admission webhook of the cluster does not answer[: {reason}].",
+        "Repair its service, or have its rules leave out this namespace: kubectl get"
+        " validatingwebhookconfigurations,mutatingwebhookconfigurations.",
+        signature("failed calling webhook", r"(?P<reason>failed calling webhook \\*\"[^\"]+\")"),
+        found_by=_BY_PODS,
+    ),
+    entry(
         "kubectl-missing",
         "The controller has no kubectl, which the collection uses to reach pods.",
         "Install kubectl in a directory of PATH.",

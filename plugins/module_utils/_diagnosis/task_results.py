@@ -29,6 +29,7 @@ _OF_NO_HOST = (
     "kube-namespace",
     "kube-token-expired",
     "kube-unreachable",
+    "kube-webhook",
     "kubectl-missing",
 )
 

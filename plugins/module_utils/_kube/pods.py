@@ -329,7 +329,8 @@ def _short(said: str) -> str:
 
 
 def _not_created(name: str, events: t.Sequence[Object], prefix: str) -> Problem:
-    return _told(_warnings(events), name, ("pod-quota", "pod-scc", "pod-refused"), "pod-not-created", prefix=prefix)
+    known = ("pod-quota", "pod-scc", "pod-refused", "kube-webhook")
+    return _told(_warnings(events), name, known, "pod-not-created", prefix=prefix)
 
 
 #: What a container waits for: the problem's id. What is not here is told in Kubernetes' words.
@@ -368,7 +369,7 @@ def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -
         waiting = (item.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in _WAITING:
             said = waiting.get("message") or ""
-            pulling = [text for text in warnings if not text.startswith("BackOff:")]
+            pulling = [text for text in warnings if text.startswith("Failed: Failed to pull image")]
             if pulling and waiting["reason"] == "ImagePullBackOff":
                 said = pulling[-1]
             facts: dict[str, str | None] = {"reason": _short(said)} if said else {}

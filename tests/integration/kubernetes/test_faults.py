@@ -133,6 +133,8 @@ def test_pods_that_do_not_become_ready(runs: Runs, pods: t.Any, faults: t.Any) -
     faults.fault("pod that is not there", problems, "pod-missing", "nobody", "worker_pods", beside=beside)
     by_host = {entry["host"]: entry for entry in problems}
     assert "last words" in by_host["crash"]["evidence"]
+    # The kubelet's last event says no more than that.
+    assert "no-such-image" in by_host["image"]["cause"] and "Error: ImagePullBackOff" not in by_host["image"]["cause"]
     assert "ephemeral" in by_host["full"]["cause"] and "nvidia.com/gpu" in by_host["gpus"]["cause"]
     assert "worker_pods_node_selector" in by_host["selector"]["cure"]
 
@@ -206,6 +208,46 @@ def test_what_the_cluster_does_not_let_be_created(runs: Runs, faults: t.Any, tmp
     # What was created is removed, which is said beside cures that are to look at it, and what is another run's is not.
     assert "worker_pods_keep=true" in played.output
     assert runs.ours() == ["service/of-another-run"]
+
+
+@pytest.mark.slow
+def test_webhooks_that_do_not_answer(runs: Runs) -> None:
+    label = {"gpufabric-test": runs.namespace}
+    runs.cluster.kubectl("label", "namespace", runs.namespace, *(f"{name}={value}" for name, value in label.items()))
+    hooks = [
+        {
+            "name": f"{run_id}.example.com",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "clientConfig": {"service": {"namespace": runs.namespace, "name": "nobody"}},
+            "namespaceSelector": {"matchLabels": label},
+            "objectSelector": {"matchLabels": {"gpufabric.nccl/run": run_id}},
+            "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [run_id]}],
+        }
+        for run_id in ("statefulsets", "pods")
+    ]
+    kind = "validatingwebhookconfigurations"
+    runs.cluster.create(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": runs.namespace},
+            "webhooks": hooks,
+        }
+    )
+    try:
+        cases = {run_id: {"gpufabric_run_id": run_id, "worker_pods_timeout": 1} for run_id in ("statefulsets", "pods")}
+        # The cluster says so some time after it was asked for the pods.
+        kept = runs.attempts({"pods": {**cases["pods"], "worker_pods_keep": True}})
+        assert kept.returncode != 0, kept.output
+        wait(lambda: runs.warned("StatefulSet", "gpufabric-pods"))
+        played = runs.attempts({name: {**case, "gpufabric_take_over": True} for name, case in cases.items()})
+    finally:
+        runs.cluster.kubectl("delete", kind, runs.namespace)
+    for name, host in (("statefulsets", None), ("pods", "gpufabric-pods")):
+        (problem,) = told(played, name)
+        assert (problem["id"], problem["host"]) == ("kube-webhook", host) and f"{name}.example.com" in problem["cause"]
+    assert runs.ours() == []
 
 
 class Configs:

@@ -312,6 +312,7 @@ SCHEDULING = {"type": "PodScheduled", "status": "False", "reason": "Unschedulabl
             [
                 event("p-0", "Failed", "Failed to pull image x: not found"),
                 event("p-0", "BackOff", "Back-off", "2026-01-02T00:00:00Z"),
+                event("p-0", "Failed", "Error: ImagePullBackOff", "2026-01-02T00:00:00Z"),
             ],
             "pod-image",
             "Failed to pull image x: not found",
@@ -484,6 +485,12 @@ def test_quota_is_told_for_pods_that_are_not_made():
     (problem,) = pod_problems([], events, {}, ["set"], "mpijob_")
     assert problem.id == "pod-scc" and 'provider "anyuid"' in problem.cause
     assert "oc adm policy add-scc-to-user" in problem.cure and "mpijob_run_as_user" in problem.cure
+    said = (
+        'failed calling webhook "rules.example.com": Post "https://rules.default.svc:443/": connect: connection refused'
+    )
+    events = [event("set", "FailedCreate", f"create Pod set-0 in StatefulSet set failed error: {said}")]
+    (problem,) = pod_problems([], events, {}, ["set"])
+    assert problem.id == "kube-webhook" and '"rules.example.com"' in problem.cause
     assert [item.id for item in pod_problems([], [], {}, ["set"])] == ["pod-not-created"]
 
 
