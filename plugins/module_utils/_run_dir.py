@@ -243,8 +243,6 @@ class RunDir:
         return path == self.path or os.path.realpath(os.path.expanduser(path)) == os.path.realpath(self.path)
 
     def _check_places(self) -> None:
-        if self.is_default:
-            return
         mark = self.read_mark()
         node, other = mark.get("node"), mark.get("run_id")
         if isinstance(node, str) and node != socket.gethostname():
@@ -254,7 +252,7 @@ class RunDir:
                 " each machine has for itself, on no shared file system. If no machine is called so any more, remove the directory",
                 has_cure=True,
             )
-        if other == self.run_id:
+        if self.is_default or other == self.run_id:
             return
         there = [os.path.basename(path) for path in self.places if os.path.lexists(path)]
         if other or there:

@@ -220,8 +220,13 @@ def test_sshds_directory_is_left_to_no_run_of_another(tmp_path, monkeypatch):
     assert sshd.made_directory() == ("/run/sshd", None)
 
 
-def test_two_machines_do_not_share_a_directory(tmp_path, monkeypatch):
-    first = RunDir("one", str(tmp_path / "home" / "runs"))
+@pytest.mark.parametrize("is_default", [False, True], ids=["given", "default"])
+def test_two_machines_do_not_share_a_directory(is_default, tmp_path, monkeypatch):
+    path = str(tmp_path / "home" / "runs")
+    if is_default:
+        monkeypatch.setattr(_run_dir, "default_run_dir", lambda run_id, uid: path)
+    first = RunDir("one", path)
+    assert first.is_default is is_default
     first.create(first.sshd)
     first.create()
     name = socket.gethostname()
