@@ -146,13 +146,13 @@ def check_names(given: t.Iterable[str], options: t.Collection[str]) -> None:
 def misspelled(given: t.Iterable[str], options: t.Collection[str]) -> list[str]:
     """A warning for each name whose prefix is nearly one of ours, and that is a variable's but for one letter, or two that are swapped.
 
-    No error, since other projects may use such names.
+    No error, since other projects may use such names. Those with an underscore before them are our own, of plays.
     """
     known = sorted({*options, *OF_PLAYBOOKS})
     return [
         f"{name}: gpufabric.nccl has no such variable, so that it has no effect there; set {meant} if that is meant"
         for name in given
-        if not name.startswith(_PREFIXES)
+        if not name.startswith((*_PREFIXES, "_"))
         for meant in known
         if _is_slip(name, meant)
     ]

@@ -235,9 +235,9 @@ def test_what_roles_and_playbooks_set_is_not_taken_for_a_slip():
     names = {
         name
         for path in files
-        for name in re.findall(r"^ *(?:- )?(?:register: )?([a-z]\w+)(?::|$)", path.read_text(), re.M)
+        for name in re.findall(r"^ *(?:- )?(?:register: )?([a-z_]\w+)(?::|$)", path.read_text(), re.M)
     }
-    assert {"isolate_marks", "nccl_benchmark_results", "key_exchange_sshd"} <= names
+    assert {"isolate_marks", "nccl_benchmark_results", "key_exchange_sshd", "_compare_before"} <= names
     check_names(sorted(names), OPTIONS)
     assert misspelled(sorted(names), OPTIONS) == []
 
