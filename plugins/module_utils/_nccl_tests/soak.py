@@ -97,7 +97,8 @@ def find_soak(rows: t.Sequence[t.Mapping[str, t.Any]]) -> Soak | None:
     return {"cycles": cycles, "begin": moments[0], "end": moments[1], "sizes": sizes, "dips": kept}
 
 
-def _key(row: t.Mapping[str, t.Any]) -> tuple[t.Any, ...]:
+def cycle_key(row: t.Mapping[str, t.Any]) -> tuple[t.Any, ...]:
+    """What a row has in common with those of the same measurement in other cycles: size in bytes, type, operation, root."""
     return row["size"], row["type"], row["redop"], row["root"]
 
 
@@ -107,7 +108,7 @@ def _by_size(rows: t.Sequence[t.Mapping[str, t.Any]]) -> dict[tuple[t.Any, ...],
     varied = len({row["size"] for row in rows}) > 1
     before = None
     for row in rows:
-        key = _key(row)
+        key = cycle_key(row)
         if row["size"] and not (varied and key == before):
             groups.setdefault(key, []).append(row)
         before = key
@@ -164,7 +165,7 @@ def soak_problems(soak: Soak | None, rows: t.Sequence[t.Mapping[str, t.Any]]) ->
         evidence = listing([describe_dip(dip) for dip in soak["dips"]], 5)
         yield RESULT_CATALOGUE.problem("soak-dip", evidence=evidence, count=count, percent=f"{worst['percent']:.3g}")
     groups = _by_size(rows)
-    fallen = [entry for entry in soak["sizes"] if _falls(entry, groups[_key(entry)])]
+    fallen = [entry for entry in soak["sizes"] if _falls(entry, groups[cycle_key(entry)])]
     if fallen:
         told = [f"{entry['drift_percent']:.3g} % at {format_size(entry['size'])}" for entry in fallen]
         least = min(entry["drift_percent"] or 0.0 for entry in fallen)

@@ -35,6 +35,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes 
     Hardware,
     ResultDocument,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import cycle_key
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import (
     FLOOR_PERCENT,
     LEAST_RUNS,
@@ -104,6 +105,9 @@ _FOR_NONE = "it is for none of the tests that ran"
 #: Where bandwidth should grow, and where latency rules.
 _DIP_FROM = 1 << 20
 _CLIFF_TO = 64 << 10
+
+#: A row with one of its values; no row if the value is of all.
+_Found = t.Tuple[t.Optional[t.Mapping[str, t.Any]], float]
 
 
 class Expression(t.Protocol):
@@ -292,7 +296,7 @@ class Judge:
             average = document["summary"]["avg_busbw"]
             if not all(rule.meets(row["size"]) for row in document["rows"]):
                 return _entry(rule, reason=f"the average is not over sizes{_band(rule)} alone")
-            found: list[tuple[t.Mapping[str, t.Any] | None, float]] = [] if average is None else [(None, average)]
+            found: list[_Found] = [] if average is None else [(None, average)]
         else:
             found = [(row, value) for row, value in _values(document, rule.metric) if rule.meets(row["size"])]
         if not found:
@@ -382,14 +386,11 @@ def _values(document: ResultDocument, metric: str) -> list[tuple[t.Mapping[str, 
     return sorted(found, key=lambda item: item[0]["size"])
 
 
-def _of_cycles(
-    found: t.Sequence[tuple[t.Mapping[str, t.Any] | None, float]],
-) -> list[tuple[t.Mapping[str, t.Any] | None, float]]:
+def _of_cycles(found: t.Sequence[_Found]) -> list[_Found]:
     """The values with one for each size of an operation, the median of its cycles: the best one tells nothing of the others."""
-    groups: dict[tuple[t.Any, ...], list[tuple[t.Mapping[str, t.Any] | None, float]]] = {}
+    groups: dict[tuple[t.Any, ...] | None, list[_Found]] = {}
     for row, value in found:
-        key = () if row is None else tuple(map(row.get, ("size", "type", "redop", "root")))
-        groups.setdefault(key, []).append((row, value))
+        groups.setdefault(None if row is None else cycle_key(row), []).append((row, value))
     return [(items[0][0], statistics.median(value for _row, value in items)) for items in groups.values()]
 
 

@@ -20,6 +20,9 @@ FOUND = {"nic_gbps": 400.0, "rails": 8, "ports": 8, "nvlink_gbytes": 450.0}
 def document(hosts=12, busbw=371.2, gpu="NVIDIA H100 80GB HBM3", gpus=8, **changes):
     row = {
         "size": 8 * G,
+        "type": "float",
+        "redop": "sum",
+        "root": -1,
         "out_of_place": {"time_us": 1.0, "algbw": 190.0, "busbw": busbw, "wrong": 0},
         "in_place": None,
     }
