@@ -117,7 +117,7 @@ ENTRIES = (
         "An admission webhook of the cluster does not answer[: {reason}].",
         "Repair its service, or have its rules leave out this namespace: kubectl get"
         " validatingwebhookconfigurations,mutatingwebhookconfigurations.",
-        signature("failed calling webhook", r"(?P<reason>failed calling webhook \\*\"[^\"]+\")"),
+        signature("failed calling webhook", r"failed calling webhook \\*\"(?P<reason>[^\"\\]+)"),
         found_by=_BY_PODS,
     ),
     entry(

@@ -212,21 +212,22 @@ def test_what_the_cluster_does_not_let_be_created(runs: Runs, faults: t.Any, tmp
 
 @pytest.mark.slow
 def test_webhooks_that_do_not_answer(runs: Runs) -> None:
-    label = {"gpufabric-test": runs.namespace}
-    runs.cluster.kubectl("label", "namespace", runs.namespace, *(f"{name}={value}" for name, value in label.items()))
+    # Each of these runs is named after what its webhook is asked for.
+    run_ids = ("statefulsets", "pods")
+    kind, label = "validatingwebhookconfigurations", "gpufabric-test"
+    runs.cluster.kubectl("label", "namespace", runs.namespace, f"{label}={runs.namespace}")
     hooks = [
         {
             "name": f"{run_id}.example.com",
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "clientConfig": {"service": {"namespace": runs.namespace, "name": "nobody"}},
-            "namespaceSelector": {"matchLabels": label},
+            "namespaceSelector": {"matchLabels": {label: runs.namespace}},
             "objectSelector": {"matchLabels": {"gpufabric.nccl/run": run_id}},
             "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [run_id]}],
         }
-        for run_id in ("statefulsets", "pods")
+        for run_id in run_ids
     ]
-    kind = "validatingwebhookconfigurations"
     runs.cluster.create(
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -236,7 +237,7 @@ def test_webhooks_that_do_not_answer(runs: Runs) -> None:
         }
     )
     try:
-        cases = {run_id: {"gpufabric_run_id": run_id, "worker_pods_timeout": 1} for run_id in ("statefulsets", "pods")}
+        cases = {run_id: {"gpufabric_run_id": run_id, "worker_pods_timeout": 1} for run_id in run_ids}
         # The cluster says so some time after it was asked for the pods.
         kept = runs.attempts({"pods": {**cases["pods"], "worker_pods_keep": True}})
         assert kept.returncode != 0, kept.output
