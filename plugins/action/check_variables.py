@@ -146,7 +146,7 @@ def check_names(given: t.Iterable[str], options: t.Collection[str]) -> None:
 def misspelled(given: t.Iterable[str], options: t.Collection[str]) -> list[str]:
     """A warning for each name whose prefix is nearly one of ours, and that is a variable's but for one letter, or two that are swapped.
 
-    No error, since other projects may use such names. Those with an underscore before them are our own, of plays.
+    No error, since other projects may use such names. Names that begin with an underscore are those of our plays.
     """
     known = sorted({*options, *OF_PLAYBOOKS})
     return [

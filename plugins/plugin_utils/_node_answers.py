@@ -71,10 +71,11 @@ def told_by_node(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     if isinstance(warnings, list):
         told["warnings"] = [_words(warning) for warning in warnings]
     # From 2.19 on, the traceback is in an object.
-    traceback = getattr(getattr(exception, "event", None), "formatted_traceback", exception)
+    event = getattr(exception, "event", None)
+    traceback = getattr(event, "formatted_traceback", exception)
     if isinstance(traceback, str):
         told["exception"] = clean(traceback)
-    said = getattr(getattr(exception, "event", None), "msg", None)
+    said = getattr(event, "msg", None)
     if isinstance(said, str):
         # A module that crashes gives no more than this.
         told.setdefault("msg", clean(said))
