@@ -240,7 +240,11 @@ def test_a_server_that_is_no_ras_is_not_asked():
 
 
 def test_parents_that_seem_to_be_each_others_end_the_search_for_the_first(monkeypatch, point):
-    circle = {pid: _process.Process(pid, parent, os.getuid(), ("x",)) for pid, parent in ((11, 12), (12, 11))}
+    # Above the kernel's largest: of processes that are there, threads would be found.
+    first, second = (1 << 22) + 1, (1 << 22) + 2
+    circle = {
+        pid: _process.Process(pid, parent, os.getuid(), ("x",)) for pid, parent in ((first, second), (second, first))
+    }
     monkeypatch.setattr(look, "read_processes", lambda: circle)
     monkeypatch.setattr(look, "stamped", lambda processes, _is_meant: set(processes))
     monkeypatch.setattr(look, "_environment", lambda _pid: {"OMPI_COMM_WORLD_RANK": "0"})
