@@ -13,9 +13,12 @@ KEEP ?=
 CHECKS ?= lint-ansible lint-yaml lint-python lint-types lint-changelog lint-workflows lint-shell docs site build \
   sanity-2.18/sanity/sanity-2.20/sanity/sanity-2.21/sanity/sanity-next/sanity \
   sanity-nodes units units-nodes demo molecule integration kubernetes \
-  /molecule-kubernetes//fuzz//demo-kubernetes//first-minutes
+  units-ansible/molecule-kubernetes//fuzz//demo-kubernetes//first-minutes
 # all, none, or 2/16: the second of sixteen parts.
 SLOW ?= none
+ifdef GPUFABRIC_CORPUS
+  export GPUFABRIC_CORPUS := $(abspath $(GPUFABRIC_CORPUS))
+endif
 export NODES COLLECTIVES KEEP
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -171,8 +174,16 @@ $(SANITY_CORES): sanity-%: install
 	  $(if $(filter next,$*),--skip-test pylint)
 	$(if $(filter next,$*),@echo "skipped: pylint: a pre-release may need parts of it that no package index has")
 
+# The collection's tests, from where an installed collection would have them.
+PYTEST_UNITS = cd build/collections && PYTHONPATH=. pytest --quiet --numprocesses 2 -p no:cacheprovider
+UNITS := ansible_collections/gpufabric/nccl/tests/unit
+
 .PHONY: units
-units: install browser ## ansible-test units
+units: install browser $(TREE) ## unit tests, on the Python of .venv
+	$(PYTEST_UNITS) --junit-xml $(CURDIR)/build/junit/units/units.xml $(UNITS)
+
+.PHONY: units-ansible
+units-ansible: install browser ## the same by ansible-test, each test in a process of its own: four times as long
 	scripts/ansible-test $@ $(PYTHON_VERSION) --local
 
 .PHONY: units-nodes
@@ -180,15 +191,14 @@ units-nodes: install ## ansible-test units, on the oldest Python of nodes, where
 	scripts/ansible-test $@ $(OLDEST_PYTHON) --venv
 
 .PHONY: units-quick
-units-quick: install $(TREE) ## units on the Python of .venv, by pytest alone
-	cd build/collections && PYTHONPATH=. pytest --quiet --numprocesses 2 -p no:cacheprovider -m "not slow" \
-	  ansible_collections/gpufabric/nccl/tests/unit
+units-quick: install $(TREE) ## units without the slow ones
+	$(PYTEST_UNITS) -m "not slow" $(UNITS)
 
 .PHONY: fuzz
 fuzz: CASES ?= 100000
 fuzz: install $(TREE) ## damaged outputs to the parser of nccl_result
 	cd build/collections && PYTHONPATH=. GPUFABRIC_FUZZ=$(CASES) pytest -q --timeout 0 -p no:cacheprovider \
-	  ansible_collections/gpufabric/nccl/tests/unit/plugins/module_utils/_nccl_tests/test_properties.py
+	  $(UNITS)/plugins/module_utils/_nccl_tests/test_properties.py
 
 .PHONY: docs
 docs: install $(TREE) ## documentation of plugins and roles, by antsibull-docs; pages that are made from the code
