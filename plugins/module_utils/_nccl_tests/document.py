@@ -394,6 +394,14 @@ def add_problems(document: ResultDocument, problems: t.Iterable[Problem]) -> Res
     return {**document, "problems": entries, "verdict": verdict}
 
 
+def rows_with_data(document: ResultDocument) -> list[t.Mapping[str, t.Any]]:
+    """The rows of a document that measured something.
+
+    With many ranks, small sizes are rounded down to 0 bytes, for which NCCL returns at once: that time is one of a call.
+    """
+    return [row for row in document["rows"] if row["size"]]
+
+
 def _follows(entry: ProblemDict, causes: t.Collection[tuple[str, str | None]]) -> bool:
     """Whether a problem of a document may be a consequence of one of the ``causes`` (id, host)."""
     return entry["id"] in RESULT_CATALOGUE.entries and any(

@@ -21,6 +21,7 @@ import statistics
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import rows_with_data
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import markdown_table, transport_text
@@ -122,7 +123,7 @@ def samples_of(documents: t.Iterable[ResultDocument]) -> Samples:
     samples: Samples = {}
     for document in documents:
         rows: dict[Key, dict[str, list[float]]] = {}
-        for row in document["rows"]:
+        for row in rows_with_data(document):
             for placement in PLACEMENTS:
                 half: t.Mapping[str, t.Any] | None = row[placement]
                 if half is None:

@@ -21,6 +21,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import estimate
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import rows_with_data
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import markdown_table
@@ -221,7 +222,7 @@ def _mean(values: t.Sequence[float]) -> float:
 def _by_size(document: ResultDocument) -> dict[int, tuple[float, float]]:
     """The time and the bus bandwidth of each size; the medians of one that the program ran several times (nccl_benchmark_cycles)."""
     found: dict[int, list[tuple[float, float]]] = {}
-    for row in document["rows"]:
+    for row in rows_with_data(document):
         time = _time(row)
         if time:
             found.setdefault(row["size"], []).append((time, _busbw(row)))

@@ -28,6 +28,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.summary i
     describe_transport,
     host_values,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import rows_with_data
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.hardware import LARGEST, is_amount
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS, add_problems
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import (
@@ -377,10 +378,9 @@ class Judge:
 def _values(document: ResultDocument, metric: str) -> list[tuple[t.Mapping[str, t.Any], float]]:
     """The rows that have it, with its value, by size."""
     placement, name = metric.split(".")
-    rows: list[t.Mapping[str, t.Any]] = [*document["rows"]]
     found = [
         (row, row[placement][name])
-        for row in rows
+        for row in rows_with_data(document)
         if row[placement] is not None and row[placement].get(name) is not None and math.isfinite(row[placement][name])
     ]
     return sorted(found, key=lambda item: item[0]["size"])

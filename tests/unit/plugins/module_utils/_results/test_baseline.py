@@ -144,6 +144,21 @@ def test_rows_that_a_run_repeats_are_one_value():
     assert all(len(values["time_us"]) == 1 for values in samples_of([document]).values())
 
 
+def test_calls_that_move_nothing_are_no_measurements():
+    """Their times are those of calls that return at once: 0.16 to 0.24 us in one output of a healthy machine."""
+    before, after = [run(noise=0.02, seed=seed) for seed in range(4)], run(noise=0.02, seed=5)
+    for document, time in zip([*before, after], (0.16, 0.17, 0.16, 0.16, 0.24)):
+        row = copy.deepcopy(document["rows"][0])
+        row.update(size=0, count=0)
+        for placement in ("out_of_place", "in_place"):
+            row[placement].update(time_us=time, algbw=0.0, busbw=0.0)
+        document["rows"].insert(0, row)
+    assert {entry["size"] for entry in make_baseline(before)["measurements"]} == {
+        row["size"] for row in after["rows"][1:]
+    }
+    assert set(outcomes(before, [after])) == {"within noise"}
+
+
 def test_what_failed_is_not_kept():
     assert len(make_baseline([run(), run(1.1, verdict="fail")])["runs"]) == 1
     with pytest.raises(GpufabricError, match="no test can be kept in a baseline"):

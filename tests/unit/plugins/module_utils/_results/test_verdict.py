@@ -302,6 +302,16 @@ def test_cliff(growth, passed):
     assert entry["message"].endswith(f" us at 16 B, {side} the limit of 2 times (the rule)")
 
 
+def test_from_no_bytes_to_some_is_no_cliff():
+    """all_gather of two hosts with four ranks each, as it was printed: 8 and 16 bytes are rounded down to none."""
+    rows = [(0, 0.06), (0, 0.06), (32, 14.18), (64, 14.3), (128, 14.16)]
+    tested = document([(size, 1.0) for size, _time in rows], collective="all_gather")
+    for row, (_size, time) in zip(tested["rows"], rows):
+        row["out_of_place"]["time_us"] = time
+    result, entry = judged({"cliff_factor": 3}, tested)
+    assert (result["verdict"], entry["passed"], entry["size"]) == ("pass", True, 64)
+
+
 def of_types(*curves, name="busbw", apart="type"):
     """A document with a curve for each of several types: sizes with values, of which one may have several."""
     tested = document([(size, 1.0) for curve in curves for size, _value in curve])
