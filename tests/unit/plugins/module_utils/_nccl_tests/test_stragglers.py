@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import pathlib
@@ -122,6 +123,24 @@ def test_real_json_with_one_process_that_is_late():
     # Times on a stand-in are all over the place.
     (document,) = edited(lambda value: None)
     assert document["stragglers"] == [] and document["complete"]
+
+
+def test_calls_that_move_nothing_say_nothing_of_who_is_late():
+    """With 128 ranks, all_gather has eight sizes of 0 bytes: nobody waits in them."""
+
+    def late(value):
+        for times in of_processes(value):
+            times[:] = [[50.0 if process == 2 else 100.0] * 200 for process in range(4)]
+        nothing = copy.deepcopy(value["results"][:2])
+        for row in nothing:
+            row.update(size=0, count=0)
+        value["results"][:0] = nothing
+        for times in of_processes({"results": nothing}):
+            times[:] = [[0.2] * 200 for _process in range(4)]
+
+    (document,) = edited(late)
+    assert [row["size"] for row in document["rows"][:3]].count(0) == 2
+    assert [one["rank"] for one in document["stragglers"]] == [2]
 
 
 @pytest.mark.parametrize(
