@@ -400,6 +400,8 @@ class _Reader:
         elif "version" in value or "config" in value or "results" in value or self._rows:
             check_amount("tests", len(self.tests) + 1)
             test = _test_of(value, self._rows, self._lost)
+            # What follows its end_time may say that it failed.
+            test.ended = whole and test.ended
             self._items += len(test.ranks) + len(test.rows)
             check_amount("rows and ranks", self._items)
             self.tests.append(test)

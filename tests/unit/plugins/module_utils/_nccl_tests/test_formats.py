@@ -344,6 +344,15 @@ def test_json_lists_one_gpu_of_each_process():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["2.19.6-unchecked.json", "json-2-pretty.json", "json-4-tuning.json"])
+def test_whatever_is_missing_at_the_end_of_json_it_is_not_complete(name):
+    """Behind its end_time, json-4-tuning.json tells that values differ from run to run."""
+    text = (FIXTURES / name).read_text(encoding="utf-8")
+    for end in range(text.index('"out_of_bounds"'), len(text.rstrip("}\n")) + 1):
+        (document,) = parse_results([text[:end]])
+        assert (document["complete"], document["verdict"]) == (False, "incomplete"), text[end - 20 : end]
+
+
 def test_document_after_one_that_was_cut():
     cut, whole = read("json-3-two-documents.json")
     assert (cut["rows"], cut["lost_rows"], cut["verdict"]) == ([], 1, "incomplete")
