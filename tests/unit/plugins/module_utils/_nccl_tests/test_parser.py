@@ -138,6 +138,28 @@ def test_sizes_that_are_missing_in_a_file_of_json_are_told():
     document["config"]["maximum_bytes"] *= 8
     (problem,) = (item for item in parse_one(json.dumps(document))["problems"] if item["id"] == "sizes-reduced")
     assert problem["evidence"] == "3 of 4 sizes"
+    document["config"].update(minimum_bytes=1024, maximum_bytes=65536, step_bytes=32256)
+    assert "sizes-reduced" not in ids(parse_one(json.dumps(document)))
+    document["config"]["maximum_bytes"] += 32256
+    (problem,) = (item for item in parse_one(json.dumps(document))["problems"] if item["id"] == "sizes-reduced")
+    assert problem["evidence"] == "3 of 4 sizes"
+
+
+def test_a_file_of_json_without_rows_passes_nothing():
+    document = json.loads((FIXTURES / "nccl_tests" / "2.19.6-wrong.json").read_text(encoding="utf-8"))
+    document.update(results=[], out_of_bounds={"count": 0, "okay": "true"})
+    document["average_bus_bandwidth"] = {"bandwidth": 0.0, "okay": "unchecked"}
+    found = parse_one(json.dumps(document))
+    assert (found["rows"], found["summary"]["checked"], found["verdict"]) == ([], False, "unchecked")
+
+
+def test_a_torn_row_of_a_type_that_is_not_known_is_lost():
+    """One that is whole is read, whatever types there will be."""
+    row = ALONE_ROW.replace("float", "fp4_e2m1")
+    assert [row["type"] for row in parse_one(alone("g1") + row + ALONE_END)["rows"]] == ["fp4_e2m1"]
+    torn = row[: row.index("3.45")] + "\n"
+    document = parse_one(alone("g1") + torn + ALONE_END)
+    assert (document["rows"], document["lost_rows"], document["verdict"]) == ([], 1, "incomplete")
 
 
 def test_more_tests_than_a_text_may_have(monkeypatch):

@@ -56,6 +56,29 @@ def test_what_differs_is_a_warning(tmp_path, change, words):
     assert found["rows"] == document["rows"] and found["verdict"] == "pass"
 
 
+def test_a_number_in_one_of_the_two_only_differs():
+    document, path = both("2.19.6-per-iteration")
+    told = parse_file(path)[0]["rows"][1]["in_place"]["busbw"]
+    document["rows"][1]["in_place"]["busbw"] = None
+    (problem,) = with_json(document, path)["problems"]
+    assert (problem["id"], problem["evidence"]) == (
+        "json-differs",
+        f"busbw None at size 8192 in-place, {told} in the JSON",
+    )
+
+
+def test_a_half_that_neither_has_is_no_difference(tmp_path):
+    """As where a trace is replayed."""
+    document, path = both("2.19.6-per-iteration")
+    told = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    for row, entry in zip(document["rows"], told["results"]):
+        row["out_of_place"] = entry["out_of_place"] = None
+    told["average_bus_bandwidth"]["bandwidth"] = sum(entry["in_place"]["bus_bw"] for entry in told["results"]) / 3
+    changed = tmp_path / "out.json"
+    changed.write_text(json.dumps(told), encoding="utf-8")
+    assert with_json(document, str(changed))["problems"] == document["problems"]
+
+
 @pytest.mark.parametrize(
     ("printed", "exact", "alike"), [("1.23457e+06", 1234567.0, True), ("1.23457e+06", 1234577.0, False)]
 )

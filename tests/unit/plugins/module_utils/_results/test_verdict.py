@@ -10,6 +10,7 @@ import pathlib
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import bus_factor
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import Topology, ceiling
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.published import published
@@ -70,6 +71,14 @@ def judged(rule=None, tested=None, **options):
     wrong, *entries = result["verdicts"]
     assert wrong["rule"] == "no wrong values" and wrong["passed"] is True
     return result, entries[0] if entries else None
+
+
+@pytest.mark.parametrize("wrong", [0, None])
+def test_values_that_only_the_last_line_counts_are_wrong(wrong):
+    """Where a row has N/A, or was lost."""
+    (line,) = parse_results(["# nThread 1 nGpus 1 minBytes 8\n", "# Out of bounds values : 1 FAILED\n"])
+    (entry,) = Judge().judge(document(wrong=wrong, problems=line["problems"], verdict="fail"))["verdicts"]
+    assert (entry["rule"], entry["passed"], entry["message"]) == ("no wrong values", False, "values are wrong")
 
 
 @pytest.fixture
