@@ -123,6 +123,14 @@ def test_drift(shape, drift, found):
     assert ids(soaked) == found
 
 
+@pytest.mark.parametrize(("noise", "found"), [(0.9, ["soak-drift"]), (1.1, [])])
+def test_a_drift_is_one_that_is_four_deviations_of_its_noise(noise, found):
+    """Of each third of 6 the deviation is 1.52 times the noise here, and the median falls by 6 % of 97."""
+    soaked = rows([level + noise * (-1) ** number for level in (100, 97, 94) for number in range(6)])
+    assert find_soak(soaked)["sizes"][0]["drift_percent"] == -6.0
+    assert ids(soaked) == found
+
+
 def test_small_sizes_are_noise():
     values = [0.5, 0.5, 0.5, 0.1, 0.5, 0.5, 0.2, 0.2, 0.2]
     assert ids(rows(values, size=1024)) == [] and ids(rows(values, size=M)) == ["soak-dip", "soak-drift"]

@@ -66,6 +66,21 @@ def test_what_is_late_at_a_few_sizes_is_not_named():
     assert find_stragglers(rows(2, {1})[:7] + rows(2)[:5], ranks(2)) == []
 
 
+def test_nobody_is_late_where_the_times_of_some_processes_are_missing():
+    """Two of four would be taken for two processes with two GPUs each."""
+    told = json.loads((FIXTURES / "2.19.6-per-iteration.json").read_text(encoding="utf-8"))
+    halves = [row[f"{place}_per_iter"] for row in told["results"] for place in ("out_of_place", "in_place")]
+    for half in halves:
+        half["per_process_max_times_us"] = [[500.0], [1000.0], [1000.0], [1000.0]]
+    (whole,) = parse_results([json.dumps(told)])
+    assert [one["rank"] for one in whole["stragglers"]] == [0]
+    for missing in ([], ["x"], [None]):
+        for half in halves:
+            half["per_process_max_times_us"] = [missing, [500.0], [1000.0], missing]
+        (document,) = parse_results([json.dumps(told)])
+        assert document["stragglers"] is None
+
+
 def test_the_worst_comes_first_and_there_are_not_too_many():
     times = [[1000.0 - (10 * rank if rank >= 90 else 0) for rank in range(100)] for _row in range(5)]
     found = find_stragglers(times, ranks(100))

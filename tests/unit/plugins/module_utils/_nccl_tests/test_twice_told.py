@@ -56,6 +56,30 @@ def test_what_differs_is_a_warning(tmp_path, change, words):
     assert found["rows"] == document["rows"] and found["verdict"] == "pass"
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "printed", "exact", "alike"),
+    [
+        # Two decimals.
+        ("busbw", "bus_bw", 0.05, 0.055, True),
+        ("busbw", "bus_bw", 0.05, 0.057, False),
+        # Four digits or more, and from 10 s on two.
+        ("time_us", "time", 2536.0, 2538.0, True),
+        ("time_us", "time", 2536.0, 2540.0, False),
+        ("time_us", "time", 1.2e7, 1.249e7, True),
+        ("time_us", "time", 1.2e7, 1.3e7, False),
+    ],
+)
+def test_the_two_may_differ_by_what_the_table_is_rounded(tmp_path, name, key, printed, exact, alike):
+    document, path = both("2.19.6-per-iteration")
+    document["rows"][1]["in_place"][name] = printed
+    told = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    set_half(key, exact)(told)
+    changed = tmp_path / "out.json"
+    changed.write_text(json.dumps(told), encoding="utf-8")
+    found = with_json(document, str(changed))["problems"]
+    assert [problem["id"] for problem in found] == ([] if alike else ["json-differs"])
+
+
 def test_a_number_in_one_of_the_two_only_differs():
     document, path = both("2.19.6-per-iteration")
     told = parse_file(path)[0]["rows"][1]["in_place"]["busbw"]

@@ -77,6 +77,7 @@ def judged(rule=None, tested=None, **options):
 def test_values_that_only_the_last_line_counts_are_wrong(wrong):
     """Where a row has N/A, or was lost."""
     (line,) = parse_results(["# nThread 1 nGpus 1 minBytes 8\n", "# Out of bounds values : 1 FAILED\n"])
+    assert "Out of bounds values: 1 FAILED" in [problem["evidence"] for problem in line["problems"]]
     (entry,) = Judge().judge(document(wrong=wrong, problems=line["problems"], verdict="fail"))["verdicts"]
     assert (entry["rule"], entry["passed"], entry["message"]) == ("no wrong values", False, "values are wrong")
 
@@ -95,6 +96,7 @@ TOPOLOGY = {"nic_gbps": 400, "rails": 8}
     [
         # The peak is that of the largest size.
         ({"limit": 360}, 370, 360, 2.77778),
+        ({"limit": 370}, 370, 370, 0),
         ({"limit": 380}, 370, 380, -2.63158),
         ({"limit": 375, "metric": "in_place.busbw"}, 380, 375, 1.33333),
         ({"limit": 385, "metric": "in_place.busbw"}, 380, 385, -1.2987),
@@ -120,9 +122,10 @@ TOPOLOGY = {"nic_gbps": 400, "rails": 8}
 def test_limits(rule, value, limit, percent):
     result, entry = judged(rule, thresholds={"topology": TOPOLOGY})
     assert (entry["value"], entry["limit"], entry["percent"]) == (value, limit, percent)
-    assert entry["passed"] is (percent > 0)
-    assert result["verdict"] == ("pass" if percent > 0 else "fail")
-    assert [problem["id"] for problem in result["problems"]] == ([] if percent > 0 else ["limit-missed"])
+    assert entry["passed"] is (percent >= 0)
+    assert percent < 0 or entry["missed_sizes"] == []
+    assert result["verdict"] == ("pass" if percent >= 0 else "fail")
+    assert [problem["id"] for problem in result["problems"]] == ([] if percent >= 0 else ["limit-missed"])
 
 
 @pytest.mark.parametrize(
