@@ -431,6 +431,16 @@ def test_halves_of_different_sizes_are_not_joined(name):
     assert document["rows"] == [{**one, "out_of_place": None} for one in REPORTER]
 
 
+@pytest.mark.parametrize("damage", ['"busBw": ,', '"busBw": 1.0.0,', '"busBw" 1.0,'])
+def test_a_line_of_json_that_is_none_is_lost_in_the_middle_of_a_log(damage):
+    first, *lines = (FIXTURES / "rccl-reporter-lines.json").read_text(encoding="utf-8").splitlines(keepends=True)
+    torn = first.replace('"busBw":10.485760,', damage)
+    assert torn != first
+    (document,) = parse_results(["$ cat out.json\n", torn, *lines])
+    assert (document["lost_rows"], document["verdict"]) == (1, "incomplete")
+    assert document["rows"] == [{**REPORTER[0], "out_of_place": None}, *REPORTER[1:]]
+
+
 def test_number_that_is_cut_in_the_middle_of_a_file_is_lost():
     text = (FIXTURES / "rccl-reporter.json").read_text(encoding="utf-8")
     cut = text[: text.rindex("20.763881") + 4] + "\n[1,0]\n"

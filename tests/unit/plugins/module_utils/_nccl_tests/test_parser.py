@@ -153,6 +153,13 @@ def test_a_file_of_json_without_rows_passes_nothing():
     assert (found["rows"], found["summary"]["checked"], found["verdict"]) == ([], False, "unchecked")
 
 
+@pytest.mark.parametrize(("unit", "time_us"), [("us", 3.45), ("ms", 3450.0)])
+def test_times_are_in_the_unit_below_the_header(unit, time_us):
+    units = f"#        (B)    (elements)    ({unit})  (GB/s)  (GB/s)            ({unit})  (GB/s)  (GB/s)\n"
+    (row,) = parse_one(alone("g1") + units + ALONE_ROW + ALONE_END)["rows"]
+    assert row["out_of_place"]["time_us"] == time_us
+
+
 def test_a_torn_row_of_a_type_that_is_not_known_is_lost():
     """One that is whole is read, whatever types there will be."""
     row = ALONE_ROW.replace("float", "fp4_e2m1")
