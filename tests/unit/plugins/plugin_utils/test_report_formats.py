@@ -24,7 +24,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results import tab
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import clean, make_report
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report import charts, page
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import Curve, clean, make_report
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.formats import FORMATS, render
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -796,3 +797,24 @@ def test_pairs_of_a_search_are_its_tests_of_two_hosts():
 def test_other_input_is_refused(name, value):
     with pytest.raises(OptionError, match=f"^{name}: "):
         make_report(parsed(), **{name: value})
+
+
+def test_the_legend_counts_the_settings_that_have_no_colour():
+    labels = [f"NCCL_ALGO={number}" for number in range(charts.SERIES + 2)]
+    curves = [Curve(label, "out_of_place", (8,), (1.0,), (1.0,), (1.0,)) for label in labels]
+    legend = list(page._legend(curves, charts.series_of(labels), [], False))
+    told = [*labels[: charts.SERIES], "2 settings that are slower at their peak"]
+    assert [entry["text"] for entry in legend] == told
+    assert legend[0]["variable"] == "--series-1" and len({entry["variable"] for entry in legend}) == len(legend)
+
+
+def test_the_page_has_the_settings_of_each_test():
+    """The command has a place of its own."""
+    (document,) = parsed()
+    document["points"] = {"argv": ["all_reduce_perf"], "env": {"NCCL_ALGO": "Ring"}, "duration_s": 1.5}
+    (test,) = make_report([document]).tests
+    details = page._details(test, {})
+    settings = {name["text"]: value["text"] for name, value in details["settings"]["lines"]}
+    wanted = {"NCCL_ALGO": "Ring", "duration_s": "1.5", "NCCL version": "2.28.7", "iters": "20"}
+    assert {name: settings.get(name) for name in wanted} == wanted and "argv" not in settings
+    assert details["command"] == "all_reduce_perf"
