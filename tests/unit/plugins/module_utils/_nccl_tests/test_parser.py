@@ -160,6 +160,19 @@ def test_times_are_in_the_unit_below_the_header(unit, time_us):
     assert row["out_of_place"]["time_us"] == time_us
 
 
+def test_errors_that_the_summary_reports_are_told():
+    document = parse_one(alone("g1") + ALONE_ROW + "# error: unhandled system error\n" + ALONE_END)
+    (problem,) = document["problems"]
+    assert (problem["id"], problem["severity"]) == ("errors-reported", "warning")
+    assert problem["evidence"] == "unhandled system error"
+
+
+def test_rows_below_a_header_that_is_cut_are_lost():
+    text = alone("g1").replace(HEADER, HEADER[: HEADER.index("#wrong")])
+    document = parse_one(text + ALONE_ROW + ALONE_ROW.replace("   8   2", "  16   4") + ALONE_END)
+    assert (document["rows"], document["lost_rows"], document["verdict"]) == ([], 2, "incomplete")
+
+
 def test_a_torn_row_of_a_type_that_is_not_known_is_lost():
     """One that is whole is read, whatever types there will be."""
     row = ALONE_ROW.replace("float", "fp4_e2m1")
