@@ -98,6 +98,15 @@ _PROBLEMS = {
     ("suspect", None): "node-suspect",
     ("unreachable", None): "node-unreachable",
 }
+#: Of each problem of a path: a word for the heading, and the title of its evidence.
+_PATHS = {
+    "path-slow": ("slow", "Slow paths between nodes that are good with others"),
+    "path-failed": ("failed", "Pairs that always fail, of nodes that run with others"),
+    "path-noisy": (
+        "too noisy to judge",
+        "Too noisy to judge: the values of the same test differ by half of what they lack, or more",
+    ),
+}
 
 
 def check(infos: Results, settings: Entry) -> dict[str, t.Any]:
@@ -256,6 +265,14 @@ def _scored_text(document: Entry) -> str:
     return "Values are bus bandwidth. alone: all GPUs of the node; of one GPU it is the algorithm bandwidth (size by time)."
 
 
+def _paths_told(document: Entry) -> list[tuple[str, list[Entry]]]:
+    """The problems that paths between good nodes have, each with its paths. Of one that never ran, nobody knows whether it is slow."""
+    ran = {frozenset((pair["a"], pair["b"])) for pair in document["pairs"] if pair["busbw"] is not None}
+    slow = [link for link in document["links"] if frozenset(link["nodes"]) in ran]
+    failed = [link for link in document["links"] if link not in slow]
+    return [("path-slow", slow), ("path-failed", failed), ("path-noisy", document.get("noisy", []))]
+
+
 def _ends(links: t.Sequence[Entry]) -> str:
     return _shown([link["nodes"] for link in links]).replace(", ", " - ")
 
@@ -268,9 +285,8 @@ def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool) -
     }
     told = [f"{number} {name}" for name, number in counts.items() if number and name != "good"]
     told = [f"{counted(counts['good'], 'node')} good", *told]
-    noisy = document.get("noisy", [])
-    for links, word in ((document["links"], "slow"), (noisy, "too noisy to judge")):
-        told += [f"{counted(len(links), 'path')} {word} ({_ends(links)})"] if links else []
+    paths = [(links, *_PATHS[name]) for name, links in _paths_told(document) if links]
+    told += [f"{counted(len(links), 'path')} {word} ({_ends(links)})" for links, word, _title in paths]
     told += [f"{counted(len(document['together']), 'group')} slow"] if document["together"] else []
     heading = f"{counted(len(nodes), 'node')}, {counted(document['rounds'], 'round')}, {counted(document['tests'], 'test')}: {', '.join(told)}"
     rows = [("node", "verdict", "where", "evidence")]
@@ -285,12 +301,8 @@ def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool) -
     parts = [heading, "\n".join(lines)]
     if document["tests"]:
         parts.append(_scored_text(document))
-    for links, words in (
-        (document["links"], "Slow paths between nodes that are good with others"),
-        (noisy, "Too noisy to judge: the values of the same test differ by half of what they lack, or more"),
-    ):
-        if links:
-            parts.append("\n".join([f"{words}:", *(f"  {line}" for link in links for line in link["evidence"])]))
+    for links, _word, title in paths:
+        parts.append("\n".join([f"{title}:", *(f"  {line}" for link in links for line in link["evidence"])]))
     if document["paths"]:
         parts.append(
             "\n".join(f"{path['links']} of them between {' and '.join(path['between'])}" for path in document["paths"])
@@ -329,7 +341,7 @@ def report(document: Entry, may_fail: bool) -> dict[str, t.Any]:
     ]
     problems += [
         problem(name, None, "\n".join(link["evidence"]), ends=" and ".join(link["nodes"]))
-        for name, links in (("path-slow", document["links"]), ("path-noisy", document.get("noisy", [])))
+        for name, links in _paths_told(document)
         for link in links
     ]
     problems += [problem("group-slow", nodes=listing(group)) for group in document["together"]]

@@ -404,6 +404,12 @@ class _Knowledge:
         settled = set(self.together())
         return [group for group in self._not_explained() if group not in settled]
 
+    def path_word(self, pair: Group) -> str:
+        """What a bad path is."""
+        if pair in self.noisy:
+            return "too noisy to judge"
+        return "slow path" if any(value is not None for value in self.values[pair]) else "failing path"
+
     def told(self, group: Group) -> str:
         """A test in words."""
         values = ["failed" if value is None else f"{value:.4g} GB/s" for value in self.values[group]]
@@ -591,9 +597,7 @@ def _node_entry(known: _Knowledge, node: str) -> dict[str, t.Any]:
         result.update(verdict="bad", where={True: "between", False: "inside", None: None}[inside])
         evidence += [f"with good nodes, {known.told(others | {node})}" for others in known.charges[node]]
     elif node in known.good:
-        evidence += [
-            f"{'too noisy to judge' if pair in known.noisy else 'slow path'}: {known.told(pair)}" for pair in slow_pairs
-        ]
+        evidence += [f"{known.path_word(pair)}: {known.told(pair)}" for pair in slow_pairs]
         if len(links) < 2 and inside is not False:
             result["verdict"] = "good"
     elif known.state["mode"] == "nodes":

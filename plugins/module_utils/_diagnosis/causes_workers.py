@@ -128,6 +128,12 @@ ENTRIES = (
         found_by=_SEARCH,
     ),
     entry(
+        "path-failed",
+        "The benchmark fails over [{ends}|two nodes], although both nodes run with others.",
+        "The evidence has its reason. The playbook diagnose over these two nodes (gpufabric_target) names the host and the obstacle.",
+        found_by=_SEARCH,
+    ),
+    entry(
         "group-slow",
         "[{nodes}|Several nodes] are slow together, although no part of them is.",
         "Check the switches between them, and how traffic is spread over them. If they are in different racks, set isolate_domains.",

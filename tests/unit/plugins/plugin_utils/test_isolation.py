@@ -411,6 +411,21 @@ def test_a_slow_path_counts_beside_good_nodes_and_one_too_noisy_to_judge_is_not_
     assert ": 3 nodes good\n" in _isolation.report(noisy, False)["table"]
 
 
+def test_a_pair_that_never_ran_is_not_told_as_a_slow_path():
+    failed = of_pairs(g1_g2=[None] * 9)
+    jsonschema.validate(json.loads(json.dumps(failed)), json.loads(SCHEMA.read_text()))
+    assert [link["nodes"] for link in failed["links"]] == [["g1", "g2"]]
+    found = _isolation.report(failed, False)
+    (told,) = found["problems"]
+    assert (told["id"], told["severity"]) == ("path-failed", "error")
+    assert "1 path failed (g1 - g2)" in found["table"] and "failing path: g1, g2: failed" in found["table"]
+    assert "slow" not in found["table"]
+    assert told["cause"] == "The benchmark fails over g1 and g2, although both nodes run with others."
+    # One value says something of the path.
+    (told,) = _isolation.report(of_pairs(g1_g2=[None, 0.1, None]), False)["problems"]
+    assert told["id"] == "path-slow"
+
+
 def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
     verdicts = {"a": "bad", "b": "good", "c": "good", "d": "suspect", "e": "good"}
     document = {"nodes": [{"node": name, "verdict": verdict} for name, verdict in verdicts.items()]}
