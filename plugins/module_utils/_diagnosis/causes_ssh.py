@@ -372,6 +372,13 @@ ENTRIES = (
         found_by="mpi_preflight, ssh_probe",
     ),
     entry(
+        "ssh-login-stuck",
+        "A connection to sshd opens, but the login gets no further: large packets are lost on the way, or the host hangs.",
+        "Compare the MTU of this host, the launcher and all switches between them: with an MTU of 1500, ping -M do -s 1472 from one"
+        " to the other has an answer, with one of 9000 also -s 8972. If it is the same everywhere, see whether the host is overloaded.",
+        found_by="mpi_preflight",
+    ),
+    entry(
         "session-noisy",
         "The login worked, but the session prints without end, so the host could not be checked.",
         "Log in by hand and see what prints. Take it out of the files that the login shell reads (~/.bashrc, ~/.profile,"

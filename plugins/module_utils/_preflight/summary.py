@@ -124,8 +124,9 @@ def explained_refusals(look: Entry, logs: t.Mapping[str, Entry], launcher: str =
     ``mpi_preflight``, that is the only problem.
     """
     reasons: dict[str | None, list[Entry]] = {
-        host: [{**entry, "host": host} for entry in entries_from(logs.get(host, {}).get("problems"))]
-        for host in refusing_hosts(look)
+        entry["host"]: _reasons_in(logs.get(entry["host"], {}), entry)
+        for entry in entries_from(look.get("problems"))
+        if entry["host"] and entry["id"] in _REFUSALS
     }
     problems: list[Entry] = []
     for entry in entries_from(look.get("problems")):
@@ -144,6 +145,18 @@ def explained_refusals(look: Entry, logs: t.Mapping[str, Entry], launcher: str =
         own = [entry["id"] for entry in of_host.get(host["name"], ())]
         hosts.append({**host, "problems": own} if reasons.get(host["name"]) else host)
     return {"ok": bool(look.get("ok", look.get("skipped"))), "hosts": hosts, "problems": problems}
+
+
+def _reasons_in(log: Entry, entry: Entry) -> list[Entry]:
+    """What the log of a host's sshd shows to be behind what the launcher was told; nothing if it shows no reason."""
+    found: list[Entry] = [{**one, "host": entry["host"]} for one in entries_from(log.get("problems"))]
+    lines = log.get("lines")
+    said = [str(line) for line in lines] if isinstance(lines, list) else []
+    # Of a login that works, sshd says more.
+    is_begun = len(said) == 1 and said[0].startswith("Connection from ")
+    if not found and is_begun and entry["id"] == "ssh-session":
+        found.append(problem("ssh-login-stuck", entry["host"], f"{entry['evidence']}\n{said[0]}").as_dict())
+    return found
 
 
 def _by_host(problems: t.Iterable[Entry]) -> dict[str | None, list[Entry]]:

@@ -95,6 +95,26 @@ def test_reasons_of_refusals():
     assert not steps.explained_refusals({"failed": True, "msg": "no ssh"}, {})["ok"]
 
 
+@pytest.mark.parametrize(
+    ("identity", "lines", "told"),
+    [
+        ("ssh-session", ["Connection from 10.0.0.1 port 5"], "ssh-login-stuck"),
+        ("ssh-session", ["Connection from 10.0.0.1 port 5", "Accepted publickey for root"], "ssh-session"),
+        ("ssh-session", ["something else"], "ssh-session"),
+        ("ssh-session", [], "ssh-session"),
+        ("ssh-session", "Connection from 10.0.0.1 port 5", "ssh-session"),
+        # It was not silent.
+        ("ssh-closed", ["Connection from 10.0.0.1 port 5"], "ssh-closed"),
+    ],
+)
+def test_a_login_that_sshd_says_nothing_of_has_not_worked(identity, lines, told):
+    row = {"name": "g2", "address": "10.0.0.2", "ok": False, "stage": "session", "facts": None, "problems": [identity]}
+    look = {"ok": False, "problems": [entry("g2", identity=identity)], "hosts": [row]}
+    found = steps.explained_refusals(look, {"g2": {"problems": [], "lines": lines}})
+    assert [(one["id"], one["host"]) for one in found["problems"]] == [(told, "g2")]
+    assert [host["problems"] for host in found["hosts"]] == [[told]]
+
+
 def test_problems_of_lost_hosts():
     lost = {
         "a": [entry("a"), entry(None, identity="kube-unreachable")],
