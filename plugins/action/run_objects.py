@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import Problem, ProblemError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import answer_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
     POLICY,
     RUN_KINDS,
@@ -20,6 +21,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects impor
     selector,
     with_start_of,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, one_line
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import ClusterRoleAction, Unanswered
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import claim_of, owner_of_run
 
@@ -185,7 +187,7 @@ class ActionModule(ClusterRoleAction):
             rest = [self._remove_pods(), self._remove(item for item in found if not self._makes_pods(item))]
             return {"changed": changed or any(rest), "problems": []}
         except Unanswered as error:
-            return {"problems": [self._leftovers(str(error)).as_dict()]}
+            return {"problems": [self._leftovers(answer_of(error.message)).as_dict()]}
 
     def _remove(self, found: t.Iterable[Object]) -> bool:
         """Whether something was removed, the claim last. Raises Unanswered."""
@@ -238,10 +240,13 @@ class ActionModule(ClusterRoleAction):
         return list(self._objects)
 
     def _leftovers(self, said: str) -> Problem:
-        kinds = ",".join(kind.lower() for _version, kind in RUN_KINDS[self._role])
-        return problem(
-            "kube-leftovers", None, said, selector=self._selector, namespace=self.shared["namespace"], kinds=kinds
-        )
+        facts = {
+            "reason": one_line(said).rstrip("."),
+            "selector": self._selector,
+            "namespace": self.shared["namespace"],
+            "kinds": ",".join(kind.lower() for _version, kind in RUN_KINDS[self._role]),
+        }
+        return problem("kube-leftovers", None, clean(said), **facts)
 
 
 def _outlines(answer: Object) -> list[dict[str, t.Any]]:

@@ -320,8 +320,9 @@ ENTRIES = (
     ),
     entry(
         "kube-leftovers",
-        "The run could not remove all that it made in the cluster.",
-        "Remove it: kubectl delete --selector [{selector}|gpufabric.nccl/run=RUN_ID][ --namespace {namespace}]"
+        "The run could not remove all that it made in the cluster[: {reason}].",
+        "Clear what keeps it there, such as a missing right, a webhook that refuses DELETE, or a finalizer; then remove"
+        " it: kubectl delete --selector [{selector}|gpufabric.nccl/run=RUN_ID][ --namespace {namespace}]"
         " [{kinds}|statefulset,networkpolicy,service].",
         severity="warning",
         found_by=_BY_PODS,

@@ -41,7 +41,7 @@ _OF_OTHER_ENDS = ("mpi-connect-failed",)
 
 def answer_of(text: str) -> str:
     """The message of the API server in the text of a client's exception, without its headers and traceback."""
-    body = re.search(r"^HTTP response body: (\{.*\})$", text, re.MULTILINE)
+    body = re.search(r"^(?:HTTP response body|Failed to \w+ object): (\{.*\})$", text, re.MULTILINE)
     if body:
         try:
             return str(json.loads(body.group(1))["message"])

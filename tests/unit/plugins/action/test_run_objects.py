@@ -233,11 +233,27 @@ def test_a_job_of_a_manifest_stays_and_keeps_no_other_from_being_removed(planned
     assert left["id"] == "run-taken" and ("MPIJob", "gpufabric-default") in cluster.objects
 
 
-def test_what_cannot_be_removed_is_told_with_the_command(play, plan, cluster, monkeypatch):
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("timed out", "timed out"),
+        # No pod is refused here, so that its settings are no cure.
+        (
+            'Failed to delete object: {"kind":"Status","message":"admission webhook \\"a.example.com\\" denied the request: kept","code":403}\n',
+            'admission webhook "a.example.com" denied the request: kept',
+        ),
+        (
+            'Failed to retrieve\nHTTP response body: {"message":"services is forbidden: User \\"a\\" cannot list"}\n',
+            'services is forbidden: User "a" cannot list',
+        ),
+    ],
+)
+def test_what_cannot_be_removed_is_told_with_the_command(play, plan, cluster, monkeypatch, said, reason):
     made = present(play, plan())
-    monkeypatch.setattr(cluster, "delete", lambda **given: {"failed": True, "msg": "timed out"})
+    monkeypatch.setattr(cluster, "delete", lambda **given: {"failed": True, "msg": said})
     (left,) = play("absent", objects=made["made"])["problems"]
-    assert left["id"] == "kube-leftovers" and left["evidence"] == "timed out"
+    assert left["id"] == "kube-leftovers" and left["evidence"] == reason
+    assert left["cause"] == f"The run could not remove all that it made in the cluster: {reason}."
     assert "gpufabric.nccl/run=default --namespace default statefulset,networkpolicy,service" in left["cure"]
 
 
