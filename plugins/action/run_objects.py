@@ -16,6 +16,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects impor
     claimed,
     objects_taken,
     outline,
+    removal_command,
     run_in_use,
     run_taken,
     selector,
@@ -240,13 +241,8 @@ class ActionModule(ClusterRoleAction):
         return list(self._objects)
 
     def _leftovers(self, said: str) -> Problem:
-        facts = {
-            "reason": one_line(said).rstrip("."),
-            "selector": self._selector,
-            "namespace": self.shared["namespace"],
-            "kinds": ",".join(kind.lower() for _version, kind in RUN_KINDS[self._role]),
-        }
-        return problem("kube-leftovers", None, clean(said), **facts)
+        command = removal_command(self._run_id, self._role, self._cluster)
+        return problem("kube-leftovers", None, clean(said), reason=one_line(said).rstrip("."), command=command)
 
 
 def _outlines(answer: Object) -> list[dict[str, t.Any]]:

@@ -54,7 +54,7 @@ _TIMED_OUT = 124
 
 
 def cluster_of(variables: t.Mapping[str, t.Any]) -> dict[str, str | None]:
-    """The arguments of CLUSTER_ARGUMENTS, of a role's variables. Raises OptionError."""
+    """The arguments of CLUSTER_ARGUMENTS, of a role's variables, or else of what kubernetes.core reads. Raises OptionError."""
     names = {
         "kubeconfig": "gpufabric_kubeconfig",
         "context": "gpufabric_kube_context",
@@ -67,7 +67,8 @@ def cluster_of(variables: t.Mapping[str, t.Any]) -> dict[str, str | None]:
     kubeconfig = variables[names["kubeconfig"]]
     if kubeconfig and os.path.isdir(kubeconfig):
         raise OptionError(names["kubeconfig"], kubeconfig, "the path of a file")
-    return {name: variables[variable] for name, variable in names.items()}
+    # A command that is shown to a person is for the same cluster.
+    return {name: variables[variable] or os.environ.get(f"K8S_AUTH_{name.upper()}") for name, variable in names.items()}
 
 
 class Unanswered(Exception):

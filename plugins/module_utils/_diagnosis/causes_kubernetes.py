@@ -322,8 +322,7 @@ ENTRIES = (
         "kube-leftovers",
         "The run could not remove all that it made in the cluster[: {reason}].",
         "Clear what keeps it there, such as a missing right, a webhook that refuses DELETE, or a finalizer; then remove"
-        " it: kubectl delete --selector [{selector}|gpufabric.nccl/run=RUN_ID][ --namespace {namespace}]"
-        " [{kinds}|statefulset,networkpolicy,service].",
+        " it: [{command}|kubectl delete statefulset,networkpolicy,service --selector gpufabric.nccl/run=RUN_ID].",
         severity="warning",
         found_by=_BY_PODS,
     ),

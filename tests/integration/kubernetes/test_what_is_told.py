@@ -44,7 +44,7 @@ def test_user_who_may_not_exec_is_not_told_to_adopt(runs, without_exec):
 
 
 @pytest.mark.slow
-def test_cure_of_leftovers_works_as_it_stands(runs, cluster_player):
+def test_cure_of_leftovers_works_as_it_stands(runs, cluster, tmp_path):
     labels = {"app.kubernetes.io/managed-by": "gpufabric.nccl", "gpufabric.nccl/run": "default"}
     metadata = {"name": "gpufabric-default", "labels": labels}
     left = {
@@ -54,13 +54,16 @@ def test_cure_of_leftovers_works_as_it_stands(runs, cluster_player):
         "spec": {"clusterIP": "None", "selector": labels},
     }
     runs.cluster.create(left, namespace=runs.namespace)
-    selector = ",".join(f"{name}={value}" for name, value in labels.items())
-    facts = {"selector": selector, "namespace": runs.namespace}
-    task = {"gpufabric.nccl.fail_with_problems": {"problems": [{"id": "kube-leftovers", "facts": facts}]}}
-    played = cluster_player.playbook([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}])
-    (problem,) = played.result("localhost", FAIL)["problems"]
+    looks = {"apiGroups": ["*"], "resources": ["pods", "services", "statefulsets", "networkpolicies"]}
+    looker = account(cluster, runs.namespace, tmp_path, "looker", [{**looks, "verbs": ["get", "list"]}])
+    refused = runs.teardown(gpufabric_kubeconfig=looker)
+    (problem,) = refused.result("localhost", FAIL)["problems"]
+    assert problem["id"] == "kube-leftovers" and 'cannot delete resource "services"' in problem["cause"], refused.output
+    binding = ("rolebinding", "rights", "--clusterrole=admin", f"--serviceaccount={runs.namespace}:looker")
+    cluster.kubectl("create", *binding, namespace=runs.namespace)
     (command,) = commands(problem["cure"])
-    runs.cluster.kubectl(*command)
+    assert command[:2] == ["--kubeconfig", looker]
+    cluster.kubectl(*command)
     assert runs.ours() == []
 
 

@@ -254,7 +254,23 @@ def test_what_cannot_be_removed_is_told_with_the_command(play, plan, cluster, mo
     (left,) = play("absent", objects=made["made"])["problems"]
     assert left["id"] == "kube-leftovers" and left["evidence"] == reason
     assert left["cause"] == f"The run could not remove all that it made in the cluster: {reason}."
-    assert "gpufabric.nccl/run=default --namespace default statefulset,networkpolicy,service" in left["cure"]
+    selector = "--selector app.kubernetes.io/managed-by=gpufabric.nccl,gpufabric.nccl/run=default."
+    assert left["cure"].endswith(f": kubectl --namespace default delete statefulset,networkpolicy,service {selector}")
+
+
+def test_the_command_that_removes_what_is_left_is_for_the_cluster_of_the_run(planned, play, plan, cluster, monkeypatch):
+    made = present(play, plan())
+    monkeypatch.setattr(cluster, "delete", lambda **given: {"failed": True, "msg": "timed out"})
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", "/other/kubeconfig")
+    monkeypatch.setenv("K8S_AUTH_CONTEXT", "north")
+    (left,) = play("absent", objects=made["made"])["problems"]
+    assert ": kubectl --kubeconfig /other/kubeconfig --context north --namespace default delete " in left["cure"]
+    assert plan()["removal"] in left["cure"]
+    # A variable counts more.
+    own = {"gpufabric_kubeconfig": "/my/kubeconfig", "gpufabric_owner": "me@here"}
+    absent = {"state": "absent", "objects": made["made"]}
+    (left,) = planned(RunObjects, "worker_pods", absent, **own)["problems"]
+    assert ": kubectl --kubeconfig /my/kubeconfig --context north --namespace " in left["cure"]
 
 
 def test_what_is_being_removed_is_waited_for(play, plan, cluster, monkeypatch):
