@@ -556,12 +556,13 @@ def job_results(plan: Object, observed: Object) -> list[ResultDocument]:
     """
     printed = parse_log(observed["launcher_log"])
     general = job_problems(plan, observed, printed)
-    outcomes = [_outcome(plan, printed.points.get(point["name"]), general) for point in plan["points"]]
+    outcomes = [_outcome(plan, printed, point["name"], general) for point in plan["points"]]
     return complete_results(plan, {"points": outcomes})
 
 
-def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -> dict[str, t.Any]:
+def _outcome(plan: Object, printed: Printed, name: str, general: t.Sequence[Problem]) -> dict[str, t.Any]:
     """What became of a point, as mpi_run returns it."""
+    point = printed.points.get(name)
     problems = list(general)
     results: list[ResultDocument] = []
     unread = None
@@ -587,10 +588,11 @@ def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -
             if "cut" in point["notes"]:
                 problems.append(problem("log-cut", path=LOG_NAME))
             if unread is not None:
-                refused = [found for found in _diagnosed(plan, point["lines"], {}) if found.id in ENDS_WELL]
+                said = _diagnosed(plan, point["lines"], printed.addresses)
+                refused = [found for found in said if found.id in ENDS_WELL]
                 problems += refused or [problem("output-unread", evidence=unread)]
         elif exit_status is not None or not problems:
-            problems = [*_run_problems(plan, point), *problems]
+            problems = [*_run_problems(plan, point, printed.addresses), *problems]
     return {
         "status": status,
         "exit_status": exit_status,
@@ -602,7 +604,7 @@ def _outcome(plan: Object, point: Object | None, general: t.Sequence[Problem]) -
     }
 
 
-def _run_problems(plan: Object, point: Object) -> list[Problem]:
+def _run_problems(plan: Object, point: Object, addresses: t.Mapping[str, str]) -> list[Problem]:
     said = "\n".join(telling_lines("\n".join(point["lines"])))
     if "too-long" in point["notes"]:
         return [problem("output-too-long", evidence=said, limit=plan["output_limit"])]
@@ -610,7 +612,7 @@ def _run_problems(plan: Object, point: Object) -> list[Problem]:
         return [problem("run-timeout", evidence=said, seconds=f"{point['seconds']:.0f}")]
     # One of 0, after a daemon was lost, is that of no run that passed.
     status = {"status": point["exit_status"]} if point["exit_status"] else {}
-    found = _diagnosed(plan, point["lines"], {}, point["exit_status"] or None)
+    found = _diagnosed(plan, point["lines"], addresses, point["exit_status"] or None)
     if any(item.severity == "error" for item in found):
         return found
     return [problem("run-failed", evidence=said, path=LOG_NAME, **status), *found]

@@ -784,6 +784,15 @@ def test_a_job_that_lost_a_worker_has_failed_though_mpirun_of_open_mpi_5_ends_wi
     assert (document["verdict"], told) == ("fail", [(identity, host)])
 
 
+def test_a_worker_that_open_mpi_calls_by_its_address_is_named():
+    lost = ["ORTE has lost communication with a remote daemon.", "", "  Remote daemon: [[36522,0],2] on node 10.0.0.2"]
+    known = f"{MARK}worker gpufabric-n-worker-1 is 10.0.0.2, 1 slots"
+    (document,) = results(failed_log(log(known, f"{MARK}begin all_reduce", *lost, f"{MARK}end all_reduce 1 4")))
+    assert [(told["id"], told["host"]) for told in document["problems"]] == [
+        ("lost-connection", "gpufabric-n-worker-1")
+    ]
+
+
 @pytest.mark.parametrize(
     ("lines", "identity"),
     [
