@@ -80,10 +80,10 @@ def parse_source(option: str, value: t.Any) -> str:
     return text
 
 
-def parse_subnet(option: str, value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """A subnet in CIDR notation. Raises OptionError."""
+def parse_subnet(option: str, value: str | None) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """A subnet in CIDR notation. Raises OptionError, also for None, which YAML makes of a variable with nothing behind it."""
     try:
-        if "/" not in value or "%" in value:
+        if value is None or "/" not in value or "%" in value:
             raise ValueError
         return ipaddress.ip_network(value, strict=False)
     except ValueError:

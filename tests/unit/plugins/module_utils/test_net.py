@@ -89,6 +89,13 @@ def test_text_after_an_address_makes_it_none(text):
             parse_subnet("subnet", source)
 
 
+def test_a_subnet_with_nothing_behind_its_name_is_refused_by_its_name():
+    with pytest.raises(
+        OptionError, match=r"^control_subnet: None is not allowed; allowed: a subnet with its prefix length"
+    ):
+        parse_subnet("control_subnet", None)
+
+
 def test_addresses_are_taken_in_their_usual_spelling():
     assert is_numeric("10.0.0.1")
     assert parse_address("address", "FD00:0::1") == "fd00::1"
