@@ -87,8 +87,9 @@ def new_state(
     for option, number in (("limit", limit), ("inside_limit", inside_limit)):
         if number is not None and not _is_number(number, 0):
             raise OptionError(option, number, "a number of GB/s above 0")
-    if not _is_number(tolerance_percent, 0) or tolerance_percent >= 100:
-        raise OptionError("tolerance_percent", tolerance_percent, "a number above 0 and below 100")
+    # A share such as 0.1, meant as 10 %, would call good nodes slow.
+    if not _is_number(tolerance_percent, 0) or not 1 <= tolerance_percent < 100:
+        raise OptionError("tolerance_percent", tolerance_percent, "a percentage of 1 or more, and below 100")
     # Racks may have numbers for names.
     named = {node: str(name) for node, name in (domains or {}).items() if _is_name(name)}
     if domains is not None and not set(named) == set(domains) == set(nodes):

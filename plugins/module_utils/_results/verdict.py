@@ -72,6 +72,11 @@ _LIMIT_MISSED = "limit-missed"
 PROBLEMS = (_LIMIT_MISSED, *_PROBLEM_OF.values())
 #: Of these a rule has one.
 LIMITS = ("limit", "ceiling_percent", "baseline_percent", "dip_percent", "cliff_factor")
+#: Percentages outside of which a limit could not be missed, and what is allowed: a share such as 0.9 is meant as 90 %.
+_PERCENT = {
+    "ceiling_percent": (1, math.inf, "a percentage of 1 or more, such as 90"),
+    "dip_percent": (0, 100, "a percentage above 0 and below 100"),
+}
 BOUNDS = ("min_ranks", "max_ranks", "min_hosts", "max_hosts")
 RULE_KEYS = (
     "name",
@@ -698,6 +703,9 @@ def _rule(option: str, entry: t.Any) -> Rule:
     limit = _number(f"{option}.{kind}", given[kind], least=0)
     if limit == 0 and kind != "baseline_percent":
         raise OptionError(f"{option}.{kind}", given[kind], "a number above 0")
+    least, end, allowed = _PERCENT.get(kind, (0, math.inf, ""))
+    if not least <= limit < end:
+        raise OptionError(f"{option}.{kind}", given[kind], allowed)
     default = "out_of_place.time_us" if kind == "cliff_factor" else "out_of_place.busbw"
     metric = _one_of(f"{option}.metric", given.get("metric", default), METRICS)
     _check_metric(option, kind, metric)

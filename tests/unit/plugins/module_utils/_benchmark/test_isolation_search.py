@@ -296,6 +296,7 @@ def test_answer_before_the_end_is_suspicion():
         ({"screens": 0}, "screens: 0 "),
         ({"limit": -1}, "limit: -1 "),
         ({"tolerance_percent": 100}, "tolerance_percent: 100 "),
+        ({"tolerance_percent": 0.15}, "tolerance_percent: 0.15 "),
         ({"domains": {"a": "r"}}, "domains: "),
         ({"domains": {"a": "r", "b": ["s"]}}, "domains: "),
         ({"domains": {"a": "r", "b": None}}, "domains: "),

@@ -638,6 +638,11 @@ def test_one_host_has_no_network():
         ({"limit": 1, "hosts": 2}, "thresholds.rules[0].hosts: 2 "),
         ({"dip_percent": 1, "metric": "in_place.time_us"}, "thresholds.rules[0].metric: 'in_place.time_us' "),
         ({"baseline_percent": 1}, "thresholds: "),
+        (
+            {"ceiling_percent": 0.9},
+            "thresholds.rules[0].ceiling_percent: 0.9 is not allowed; allowed: a percentage of 1 ",
+        ),
+        ({"dip_percent": 100}, "thresholds.rules[0].dip_percent: 100 "),
         ({"transport": {}}, "thresholds.rules[0].transport: {} "),
         ({"transport": "IB"}, "thresholds.rules[0].transport: 'IB' "),
         ({"transport": {"nic": 8}}, "thresholds.rules[0].transport: {'nic': 8} "),
