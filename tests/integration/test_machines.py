@@ -185,6 +185,8 @@ def test_machines_that_are_set_up_in_ways_of_their_own(machines, faults, tmp_pat
         node: f"ip -6 address del fd00:66::1{number}/64 dev eth0; {rename.format('data-1.100', 'net1')} hostname {node}"
         for number, node in enumerate(machines.names)
     }
+    # A run directory is that of a machine by its name, which is another one here.
+    assert machines.playbook("gpufabric.nccl.teardown").returncode == 0
     config = "set -x LANG de_DE.UTF-8; set -x LC_ALL de_DE.UTF-8; umask 077; echo Guten Tag"
     try:
         for node in machines.names:
@@ -199,10 +201,11 @@ def test_machines_that_are_set_up_in_ways_of_their_own(machines, faults, tmp_pat
                 gpufabric_data_interface="data-1.100",
                 preflight_level="full",
             )
+            removed = within.playbook("gpufabric.nccl.teardown", "-i", inventory, ansible_ssh_extra_args=known)
     finally:
         for node in machines.names:
             machines.shell(node, "usermod -s /bin/bash root; rm -rf /root/.config/fish")
-    assert played.returncode == 0, played.output
+    assert (played.returncode, removed.returncode) == (0, 0), played.output + removed.output
     assert ", PASS" in played.output
     looked = played.result(action="gpufabric.nccl.mpi_preflight")
     faults.healthy("three machines with fish, names, IPv6 and VLANs", looked["problems"], "mpi_preflight")
