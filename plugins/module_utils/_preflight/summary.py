@@ -114,7 +114,11 @@ def preflight_hosts(
 
 def refusing_hosts(look: Entry) -> list[str]:
     """The hosts whose sshd refuses the launcher without a reason, from a result of ``mpi_preflight``."""
-    return [entry["host"] for entry in entries_from(look.get("problems")) if entry["host"] and entry["id"] in _REFUSALS]
+    return [entry["host"] for entry in _refusals(look)]
+
+
+def _refusals(look: Entry) -> list[Entry]:
+    return [entry for entry in entries_from(look.get("problems")) if entry["host"] and entry["id"] in _REFUSALS]
 
 
 def explained_refusals(look: Entry, logs: t.Mapping[str, Entry], launcher: str = "the launcher") -> dict[str, t.Any]:
@@ -124,9 +128,7 @@ def explained_refusals(look: Entry, logs: t.Mapping[str, Entry], launcher: str =
     ``mpi_preflight``, that is the only problem.
     """
     reasons: dict[str | None, list[Entry]] = {
-        entry["host"]: _reasons_in(logs.get(entry["host"], {}), entry)
-        for entry in entries_from(look.get("problems"))
-        if entry["host"] and entry["id"] in _REFUSALS
+        entry["host"]: _reasons_in(logs.get(entry["host"], {}), entry) for entry in _refusals(look)
     }
     problems: list[Entry] = []
     for entry in entries_from(look.get("problems")):
