@@ -140,7 +140,7 @@ options:
             description: The least bandwidth in GB/s, or the most time in microseconds.
             type: float
           ceiling_percent:
-            description: The smallest share of what O(thresholds.topology) allows, in percent.
+            description: The smallest share of what O(thresholds.topology) allows, in percent; V(1) or more.
             type: float
           baseline_percent:
             description:
@@ -149,7 +149,7 @@ options:
               - Without such a rule, the times of all sizes are compared with a baseline.
             type: float
           dip_percent:
-            description: How far the bandwidth may fall below the best of the smaller sizes, in percent.
+            description: How far the bandwidth may fall below the best of the smaller sizes, in percent; below V(100).
             type: float
           cliff_factor:
             description: The largest factor by which the time may grow from one size to the next.

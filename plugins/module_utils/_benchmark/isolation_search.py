@@ -406,7 +406,7 @@ class _Knowledge:
         return [group for group in self._not_explained() if group not in settled]
 
     def path_word(self, pair: Group) -> str:
-        """What a bad path is."""
+        """What is wrong with a path between good nodes."""
         if pair in self.noisy:
             return "too noisy to judge"
         return "slow path" if any(value is not None for value in self.values[pair]) else "failing path"

@@ -130,7 +130,7 @@ ENTRIES = (
     entry(
         "path-failed",
         "The benchmark fails over [{ends}|two nodes], although both nodes run with others.",
-        "The evidence has its reason. The playbook diagnose over these two nodes (gpufabric_target) names the host and the obstacle.",
+        "The evidence has the reason. The playbook diagnose over these two nodes (gpufabric_target) names the host and the obstacle.",
         found_by=_SEARCH,
     ),
     entry(

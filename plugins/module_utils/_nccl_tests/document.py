@@ -397,7 +397,7 @@ def add_problems(document: ResultDocument, problems: t.Iterable[Problem]) -> Res
 def rows_with_data(document: ResultDocument) -> list[t.Mapping[str, t.Any]]:
     """The rows of a document that measured something.
 
-    With many ranks, small sizes are rounded down to 0 bytes, for which NCCL returns at once: that time is one of a call.
+    With many ranks, small sizes are rounded down to 0 bytes, for which NCCL returns at once: their time is that of the call alone.
     """
     return [row for row in document["rows"] if row["size"]]
 
