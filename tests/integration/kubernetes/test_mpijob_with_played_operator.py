@@ -179,7 +179,7 @@ def test_program_that_fails_is_told_with_its_words(run, operator):
     played = run(nccl_benchmark_extra_args=["--no-such-option"])
     assert played.returncode != 0
     (problem,) = run.problems()
-    assert problem["id"] == "run-failed" and "no-such-option" in problem["evidence"]
+    assert problem["id"] == "test-argument" and "no-such-option" in problem["evidence"]
     assert "no-such-option" in (run.directory / "launcher.log").read_text()
     assert "run again with mpijob_keep=true" in played.output
     assert "no-such-option" in played.output
