@@ -76,7 +76,7 @@ class Unanswered(Exception):
 
     def __init__(self, answer: t.Mapping[str, t.Any]) -> None:
         self.problems = problems_from_result(answer)
-        self.message = _reason(answer)
+        self.message = str(answer.get("msg") or "")
         super().__init__(problems_text(self.problems) if self.problems else clean(self.message).strip())
 
 
@@ -151,6 +151,8 @@ class ClusterMixin(ActionBase):
             answer = self._execute_module(module_name=module, module_args=given, task_vars=variables)
             if answer.get("failed") and answer.get("rc") == _TIMED_OUT:
                 answer = {"failed": True, "msg": f"The API server gave no answer in {self._limit} s"}
+            elif answer.get("failed"):
+                answer = {**answer, "msg": _reason(answer)}
             if not _is_away(answer):
                 self._answered = True
                 return answer

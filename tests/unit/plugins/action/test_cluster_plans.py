@@ -14,7 +14,11 @@ import pytest
 import yaml
 from ansible_collections.gpufabric.nccl.plugins.action.mpijob_plan import ActionModule as MPIJobPlan
 from ansible_collections.gpufabric.nccl.plugins.action.worker_pods_plan import ActionModule as WorkerPodsPlan
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import Unanswered
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
+    CLUSTER_ARGUMENTS,
+    ClusterMixin,
+    Unanswered,
+)
 
 
 @pytest.fixture
@@ -98,18 +102,45 @@ def test_a_directory_is_no_configuration_of_a_cluster(pods, tmp_path):
     assert result["msg"] == f"gpufabric_kubeconfig: {str(tmp_path)!r} is not allowed; allowed: the path of a file"
 
 
+class Asks(ClusterMixin):
+    """Gets the same answer from every module."""
+
+    def __init__(self, answer):
+        self._answer = {"failed": True, **answer}
+        self.prepare(dict.fromkeys(CLUSTER_ARGUMENTS), None)
+
+    def run(self, *_what):
+        raise NotImplementedError
+
+    def _execute_module(self, **_call):
+        return self._answer
+
+
+#: What urllib3 says where nothing listens.
+AWAY = "HTTPSConnectionPool(host='127.0.0.1', port=9): Max retries exceeded with url: /version (Caused by x)"
+
+
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "words", "problems"),
     [
-        ({"msg": "refused"}, "refused"),
-        ({"exception": "Traceback\n  x\nOSError: no"}, "OSError: no"),
+        ({"msg": "refused"}, "refused", []),
+        ({"exception": "Traceback\n  x\nOSError: no"}, "OSError: no", []),
         # As ansible-core 2.19 has it.
-        ({"exception": types.SimpleNamespace(event=types.SimpleNamespace(msg="no disk"))}, "no disk"),
-        ({}, "a module of kubernetes.core gave no reason"),
+        ({"exception": types.SimpleNamespace(event=types.SimpleNamespace(msg="no disk"))}, "no disk", []),
+        # kubernetes.core.k8s ends so, and k8s_info with a message.
+        (
+            {"exception": f"Traceback\n  x\nMaxRetryError: {AWAY}"},
+            "The API server of the cluster",
+            ["kube-unreachable"],
+        ),
+        ({"exception": types.SimpleNamespace(event=types.SimpleNamespace(msg=AWAY))}, "The API", ["kube-unreachable"]),
+        ({}, "a module of kubernetes.core gave no reason", []),
     ],
 )
-def test_a_module_that_crashed_has_a_reason(answer, words):
-    assert str(Unanswered({"failed": True, **answer})) == words
+def test_a_module_that_crashed_has_a_reason(answer, words, problems):
+    with pytest.raises(Unanswered, match=words) as told:
+        Asks(answer).change()
+    assert [entry["id"] for entry in told.value.problems] == problems
 
 
 @pytest.mark.parametrize(
