@@ -12,6 +12,7 @@ import pathlib
 import re
 import typing as t
 
+from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings, with_sizes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import with_sweep
@@ -103,6 +104,34 @@ NO_BLANK = (
     "worker_pods_replicas",
     "worker_pods_timeout",
 )
+
+#: What each host may have of its own, since it is used there.
+OWN = (
+    "gpufabric_control_interface",
+    "gpufabric_control_subnet",
+    "gpufabric_data_interface",
+    "gpufabric_data_subnet",
+    "gpufabric_environment",
+    "gpufabric_mpi_prefix",
+    "gpufabric_node_env",
+    "gpufabric_run_dir",
+    "key_exchange_connect_timeout",
+    "key_exchange_key_lifetime",
+    "key_exchange_own",
+    "key_exchange_port",
+    "key_exchange_sshd_options",
+    "key_exchange_user_config",
+    "nccl_tests_cuda_home",
+    "nccl_tests_jobs",
+    "nccl_tests_nccl_home",
+    "nccl_tests_rocm_home",
+    "preflight_task_timeout",
+)
+#: Facts of roles, which hosts of another play have not.
+_FACTS = ("gpufabric_data_env", "gpufabric_peers", "nccl_benchmark_group", "report_results")
+#: What is used on the controller alone.
+_OF_CONTROLLER = ("compare_", "local_nodes_", "mpijob_", "worker_pods_")
+_MISSING = object()
 
 _GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 
@@ -208,6 +237,43 @@ def check_together(
     if any(serial) and any(host not in batch for host in hosts):
         given = serial[0] if len(serial) == 1 else list(serial)
         raise OptionError("serial", given, "a play without it: workers are connected and measured together")
+
+
+def check_alike(name: str, values: t.Mapping[str, t.Any]) -> None:
+    """Raise OptionError for a variable of the whole run that hosts have differently: the value of one would be taken, and the others ignored.
+
+    ``values``: by host, ``_MISSING`` of one that does not have it.
+    """
+    first, *others = values
+    for host in others:
+        if values[host] == values[first]:
+            continue
+        has, other = (first, host) if values[host] is _MISSING else (host, first)
+        rest = f"{other} has none" if values[other] is _MISSING else f"{other} has another"
+        allowed = (
+            f"the same value for all hosts of the play, since it is for the whole run; it is for {has}, and {rest}"
+        )
+        raise OptionError(name, shown(name, values[has]), allowed)
+
+
+def _is_of_host(value: t.Any, own: t.Mapping[str, t.Mapping[str, t.Any]]) -> bool:
+    """Whether a value is a template with a variable in it that hosts have differently. To render it for each of them takes time.
+
+    ``own``: the variables by host.
+    """
+    first, *others = own.values()
+    waiting, seen = [value], {""}
+    while waiting:
+        text = str(waiting.pop())
+        if "{{" not in text and "{%" not in text:
+            continue
+        for name in set(re.findall(r"\w+", text)) - seen:
+            seen.add(name)
+            mine = first.get(name, _MISSING)
+            if any(variables.get(name, _MISSING) != mine for variables in others):
+                return True
+            waiting.append(mine)
+    return False
 
 
 def check_results(name: str, path: str) -> None:
@@ -364,6 +430,7 @@ class ActionModule(VariablesAction):
             play = self._task.get_play()
             everyone, batch = (set(self._task_vars[f"ansible_play_{name}"]) for name in ("hosts_all", "batch"))
             check_together(arguments["hosts"], everyone, batch, play.serial, play.strategy)
+            self._check_alike(arguments["hosts"])
         return {"warnings": warnings} if warnings else {}
 
     def _check_answers(self, extra: t.Collection[str], specs: t.Mapping[pathlib.Path, str]) -> None:
@@ -379,6 +446,32 @@ class ActionModule(VariablesAction):
             if role.name == "nccl_benchmark":
                 # In time for pods, which are created before the benchmark is planned.
                 check_settings(with_sweep(with_sizes({}, without_prefix(values, "nccl_benchmark_"))))
+
+    def _check_alike(self, hosts: t.Sequence[str]) -> None:
+        """Raise OptionError for a variable of the whole run that the inventory gives to some of the hosts, or to each another one."""
+        task, role = self._task, self._task._role
+        # What takes precedence over the inventory.
+        set_for_all = {*load_extra_vars(self._loader), *task.get_play().get_vars(), *task.get_vars()}
+        if role is not None:
+            set_for_all |= {*role.get_vars(), *role.get_role_params()}
+        options = {*OF_PLAYBOOKS, *(name for text in _specs().values() for name in option_names(text))}
+        own = {host: self._task_vars["hostvars"].raw_get(host) for host in hosts}
+        for name in sorted({name for variables in own.values() for name in options.intersection(variables)}):
+            if name in set_for_all or name in (*OWN, *ONLY_EXTRA, *_FACTS) or name.startswith(_OF_CONTROLLER):
+                continue
+            values = {host: variables.get(name, _MISSING) for host, variables in own.items()}
+            check_alike(name, values)
+            if _is_of_host(values[hosts[0]], own):
+                check_alike(name, {host: self._of_host(host, name, value) for host, value in values.items()})
+
+    def _of_host(self, host: str, name: str, value: t.Any) -> t.Any:
+        """The value of a variable of a host, which may be a template; as it is, if that names what is not known yet."""
+        if value is _MISSING:
+            return value
+        try:
+            return self._task_vars["hostvars"][host][name]
+        except (AnsibleError, KeyError):
+            return value
 
     def _check_own(self) -> None:
         """Raise OptionError if a variable of playbooks is no value of its type."""

@@ -46,6 +46,12 @@ options:
     description:
       - Hosts that a role needs at the same time. Fails if there are none, if one is no host of the play, or if the play runs them one after
         the other (C(serial)) or each on its own (C(strategy=free)).
+      - Also fails if the inventory has a variable of the whole run, such as C(report_thresholds), for some of them only, or not the same value
+        for all. A task that runs once takes the value of the first host, and the others would be ignored.
+      - What each host may have of its own is C(gpufabric_control_interface), C(gpufabric_control_subnet), C(gpufabric_data_interface),
+        C(gpufabric_data_subnet), C(gpufabric_environment), C(gpufabric_mpi_prefix), C(gpufabric_node_env), C(gpufabric_run_dir), the options
+        of C(key_exchange) for its sshd and ssh, C(nccl_tests_cuda_home), C(nccl_tests_rocm_home), C(nccl_tests_nccl_home), C(nccl_tests_jobs)
+        and C(preflight_task_timeout).
     type: list
     elements: str
   group:

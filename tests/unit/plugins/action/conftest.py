@@ -28,6 +28,12 @@ class Role:
     def get_name(self, include_role_fqcn=True):
         return self._name
 
+    def get_vars(self):
+        return {}
+
+    def get_role_params(self):
+        return {}
+
 
 class Vaulted:
     """A text behind ``!vault``, as ansible-core has it before 2.19."""

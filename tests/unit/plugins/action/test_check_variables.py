@@ -14,6 +14,7 @@ from ansible_collections.gpufabric.nccl.plugins.action import check_variables
 from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
     OF_PLAYBOOKS,
     ONLY_EXTRA,
+    OWN,
     ActionModule,
     check_group,
     check_ignored,
@@ -360,6 +361,102 @@ def test_hosts_that_are_needed_together(hosts, batch, serial, strategy, message)
     with pytest.raises(OptionError) as failure:
         check_together(hosts, ["g1", "g2"], batch, serial, strategy)
     assert str(failure.value).startswith(message)
+
+
+class Hostvars(dict):
+    """The variables by host, as they are; and rendered, of which the tests have one template."""
+
+    def __repr__(self):
+        return "hostvars"
+
+    def raw_get(self, host):
+        return super().__getitem__(host)
+
+    def __getitem__(self, host):
+        rack = self.raw_get(host).get("rack")
+        return {name: rack if value == "{{ rack }}" else value for name, value in self.raw_get(host).items()}
+
+
+@pytest.fixture
+def together(planned, monkeypatch):
+    def run(extra=(), play=(), **variables):
+        monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: dict(extra))
+        keywords = types.SimpleNamespace(get_vars=lambda: dict(play), serial=[], strategy="linear")
+        monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: keywords)
+        hosts = list(variables)
+        told = {"hostvars": Hostvars(variables), "ansible_play_hosts_all": hosts, "ansible_play_batch": hosts}
+        return planned(ActionModule, "key_exchange", {"hosts": hosts}, **told)
+
+    return run
+
+
+RULES = {"rules": [{"metric": "busbw", "min": 300}]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "third", "message"),
+    [
+        ({}, {"report_thresholds": RULES}, {}, f"report_thresholds: {RULES} is not allowed;"),
+        ({}, {}, {"report_thresholds": {}}, "report_thresholds: {} is not allowed;"),
+        ({"report_dir": "a"}, {"report_dir": "a"}, {}, "report_dir: 'a' is not allowed;"),
+        (
+            {"isolate_run_id": "a"},
+            {"isolate_run_id": "b"},
+            {"isolate_run_id": "a"},
+            "isolate_run_id: 'b' is not allowed;",
+        ),
+        ({}, {"nccl_benchmark_env": {"A": "hunter2"}}, {}, "nccl_benchmark_env: (not shown) is not allowed;"),
+        (
+            {"report_dir": "{{ rack }}", "rack": "r1"},
+            {"report_dir": "{{ rack }}", "rack": "r1"},
+            {"report_dir": "{{ rack }}", "rack": "r2"},
+            "report_dir: 'r2' is not allowed;",
+        ),
+    ],
+)
+def test_a_variable_of_the_whole_run_that_only_some_hosts_have_is_refused(together, first, second, third, message):
+    """The tasks that run once take it from the first host: a limit of bandwidth that the second one has would hold nothing."""
+    told = together(g1=first, g2=second, g3=third)
+    assert told["failed"] and told["msg"].startswith(message) and "\n" not in told["msg"]
+    assert "hunter2" not in told["msg"]
+    # Whatever takes precedence over the inventory is the same for all.
+    name = message.partition(":")[0]
+    assert together({name: "x"}, g1=first, g2=second, g3=third) == {"changed": False}
+    assert together({}, {name: "x"}, g1=first, g2=second, g3=third) == {"changed": False}
+
+
+def test_the_hosts_that_have_a_variable_differently_are_named(together):
+    variables = {"g1": {}, "g2": {"nccl_benchmark_iterations": 5}}
+    expected = (
+        "nccl_benchmark_iterations: 5 is not allowed; allowed: the same value for all hosts of the play, since it is for the whole run;"
+        " it is for g2, and g1 has none"
+    )
+    assert together(**variables)["msg"] == expected
+    variables = {"g1": {"nccl_benchmark_iterations": 5}, "g2": {}}
+    assert together(**variables)["msg"] == expected.replace("for g2, and g1", "for g1, and g2")
+    variables = {"g1": {"nccl_benchmark_iterations": 4}, "g2": {"nccl_benchmark_iterations": 5}}
+    assert together(**variables)["msg"] == expected.replace("has none", "has another")
+
+
+@pytest.mark.parametrize("name", [*OWN, "gpufabric_peers", "worker_pods_timeout", "ansible_host", "iterations"])
+def test_what_each_host_may_have_of_its_own(together, name):
+    assert together(g1={}, g2={name: "a"}, g3={name: "b"}) == {"changed": False}
+
+
+def test_templates_that_are_the_same_for_all_hosts(together):
+    alike = {
+        "report_dir": "{{ lookup('pipe', 'date') }}",
+        "nccl_benchmark_env": {"A": "{{ other }}"},
+        "other": "{{ last }}",
+    }
+    assert together(g1={**alike, "rack": 1}, g2={**alike, "rack": 2}) == {"changed": False}
+    # What it names may be known later.
+    later = {"report_dir": "{{ rack }}"}
+    assert together(g1=later, g2={**later, "rack": None}) == {"changed": False}
+
+
+def test_the_variables_of_single_hosts_exist():
+    assert {*OWN} <= {*OPTIONS, *OF_PLAYBOOKS}
 
 
 def test_no_other_variable_names_the_run_of_a_playbook(check):
