@@ -15,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import points_table, with_sweep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import environment_texts, read_value
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import check_environment
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
     PlanAction,
     as_warnings,
@@ -46,9 +47,14 @@ class ActionModule(PlanAction):
         return {**plan, "settings": settings, "points_table": points_table(settings["sweep_points"])}
 
     def _node_env(self, hosts: t.Iterable[str], variables: t.Mapping[str, t.Any]) -> set[str]:
-        """The names of the variables that some host sets for its own ranks. Raises OptionError."""
+        """The names of the variables that some host sets for its own ranks. Raises OptionError, before a host starts its sshd with them."""
         option, spec = "gpufabric_node_env", {"type": "dict", "default": {}}
         every = self._task_vars.get("hostvars", {})
         own = [read_value(option, spec, decrypted(every[host].get(option))) for host in hosts if host in every]
-        every_own = [environment_texts(option, values) for values in (variables[option], *own)]
-        return {name for values in every_own for name, value in values.items() if value is not None}
+        every_own = [
+            {name: value for name, value in environment_texts(option, values).items() if value is not None}
+            for values in (variables[option], *own)
+        ]
+        for values in every_own:
+            check_environment(option, values)
+        return {name for values in every_own for name in values}

@@ -93,6 +93,15 @@ _BROKEN_ALGORITHM = re.compile(
 )
 
 
+def check_environment(option: str, environment: t.Mapping[str, str]) -> None:
+    """Raise OptionError for a variable that sshd cannot set for its sessions."""
+    for name, value in environment.items():
+        if not re.match(r"[A-Za-z_][A-Za-z0-9_]*\Z", name) or name == "TMPDIR" or name.startswith("GPUFABRIC_"):
+            raise OptionError(option, name, "names of environment variables, but TMPDIR and GPUFABRIC_*")
+        if re.search(r"[\x00-\x1f\x7f\"\\]", value):
+            raise OptionError(f"{option}.{name}", Hidden(), "one line without double quotes and backslashes")
+
+
 @dataclasses.dataclass(frozen=True)
 class SshdSettings:
     """What may be set of a private sshd, checked. ``port`` 0: the operating system chooses.
@@ -117,11 +126,7 @@ class SshdSettings:
         if not self.host_key_types:
             raise OptionError("host_key_types", [], "at least one of ed25519, ecdsa, rsa")
         check_environment_names("accept_env", self.accept_env)
-        for name, value in self.environment.items():
-            if not re.match(r"[A-Za-z_][A-Za-z0-9_]*\Z", name) or name == "TMPDIR" or name.startswith("GPUFABRIC_"):
-                raise OptionError("environment", name, "names of environment variables, but TMPDIR and GPUFABRIC_*")
-            if re.search(r"[\x00-\x1f\x7f\"\\]", value):
-                raise OptionError(f"environment.{name}", Hidden(), "one line without double quotes and backslashes")
+        check_environment("environment", self.environment)
         if self.max_startups is not None and not 1 <= self.max_startups <= 1_000_000:
             raise OptionError("max_startups", self.max_startups, "1 to 1000000")
         for keyword, value in self.extra_options.items():

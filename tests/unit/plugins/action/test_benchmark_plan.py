@@ -65,6 +65,27 @@ def test_a_truth_value_is_none_of_a_variable(plan, variables, message):
     assert result["failed"] and result["msg"].startswith(f"{message} is not allowed; allowed: a text or a number")
 
 
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        (
+            {"FI_X": 'a "b"'},
+            "gpufabric_node_env.FI_X: (not shown) is not allowed; allowed: one line without double quotes",
+        ),
+        (
+            {"FI_X": "a\nb"},
+            "gpufabric_node_env.FI_X: (not shown) is not allowed; allowed: one line without double quotes",
+        ),
+        ({"A B": "1"}, "gpufabric_node_env: 'A B' is not allowed; allowed: names of environment variables"),
+        ({"TMPDIR": "/x"}, "gpufabric_node_env: 'TMPDIR' is not allowed; allowed: names of environment variables"),
+    ],
+)
+def test_what_no_sshd_can_set_is_refused_before_one_is_started(plan, own, message):
+    """The sshd of the other workers would be started already."""
+    result = plan(hostvars={"g1": {"gpufabric_node_env": own}})
+    assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+
+
 def test_a_vaulted_text_that_a_worker_has_of_its_own_is_a_text(plan, vaulted):
     assert not plan(hostvars={"g1": {"gpufabric_node_env": {"A": vaulted}}}).get("failed")
 
