@@ -7,11 +7,13 @@ from __future__ import annotations
 import collections
 import difflib
 import importlib.util
+import itertools
 import json
 import pathlib
 import re
 import typing as t
 
+import yaml
 from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings, with_sizes
@@ -21,6 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
     check_environment as check_variable_names,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, program_text, read_value, shown
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.planning import check_values
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
@@ -400,7 +403,11 @@ class ActionModule(VariablesAction):
             if not (_ROLES / name / "meta" / "argument_specs.yml").is_file():
                 allowed = sorted(path.name for path in _ROLES.iterdir())
                 raise OptionError("roles", name, ", ".join(allowed))
-            self._check_shared(self.read_variables(_ROLES / name))
+            values = self.read_variables(_ROLES / name)
+            self._check_shared(values)
+            if name == "preflight":
+                # In time for the runs that the workers have when the launcher looks at them.
+                check_values(values, "preflight_")
         check_collections(arguments["collections"])
         for name, paths in arguments["results"].items():
             for path in paths:
@@ -443,20 +450,31 @@ class ActionModule(VariablesAction):
                 continue
             values = self.read_variables(role, names=names)
             self._check_shared({name: values[name] for name in names if name in values})
+            if role.name == "preflight":
+                check_values(values, "preflight_")
             if role.name == "nccl_benchmark":
                 # In time for pods, which are created before the benchmark is planned.
                 check_settings(with_sweep(with_sizes({}, without_prefix(values, "nccl_benchmark_"))))
 
     def _check_alike(self, hosts: t.Sequence[str]) -> None:
         """Raise OptionError for a variable of the whole run that the inventory gives to some of the hosts, or to each another one."""
-        task, role = self._task, self._task._role
+        task = self._task
         # What takes precedence over the inventory.
         set_for_all = {*load_extra_vars(self._loader), *task.get_play().get_vars(), *task.get_vars()}
-        if role is not None:
-            set_for_all |= {*role.get_vars(), *role.get_role_params()}
-        options = {*OF_PLAYBOOKS, *(name for text in _specs().values() for name in option_names(text))}
+        if task._role is not None:
+            set_for_all |= {*task._role.get_vars(), *task._role.get_role_params()}
+        specs = _specs()
+        options = {*OF_PLAYBOOKS, *(name for text in specs.values() for name in option_names(text))}
         own = {host: self._task_vars["hostvars"].raw_get(host) for host in hosts}
-        for name in sorted({name for variables in own.values() for name in options.intersection(variables)}):
+        given = {name for variables in own.values() for name in options.intersection(variables)}
+        for role, text in specs.items():
+            # They are read on each host in a task of its own, when the other hosts have begun already.
+            names = [name for name in OWN if name in given and name.startswith(f"{role.name}_")]
+            kinds = yaml.safe_load(text)["argument_specs"]["main"]["options"] if names else {}
+            for name, variables in itertools.product(names, own.values()):
+                if name not in set_for_all and "{{" not in str(variables.get(name)):
+                    read_value(name, kinds[name], variables.get(name))
+        for name in sorted(given):
             if name in set_for_all or name in (*OWN, *ONLY_EXTRA, *_FACTS) or name.startswith(_OF_CONTROLLER):
                 continue
             values = {host: variables.get(name, _MISSING) for host, variables in own.items()}

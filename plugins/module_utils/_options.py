@@ -19,7 +19,7 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidden, OptionError
 
-#: An option as in a role's argument_specs: ``type``, ``elements``, ``choices``, ``default``.
+#: An option as in a role's argument_specs: ``type``, ``elements``, ``choices``, ``default``, ``options``.
 Spec = t.Mapping[str, t.Any]
 
 _TRUE = ("true", "yes", "on", "y", "t", "1")
@@ -114,8 +114,8 @@ def _list(name: str, spec: Spec, value: t.Any) -> list[t.Any]:
     ]
 
 
-def _dict(name: str, _spec: Spec, value: t.Any) -> dict[str, t.Any]:
-    """Text is a dictionary in JSON, or NAME=VALUE separated by commas or lines."""
+def _dict(name: str, spec: Spec, value: t.Any) -> dict[str, t.Any]:
+    """Text is a dictionary in JSON, or NAME=VALUE separated by commas or lines. What is not among its ``options`` is none of its keys."""
     if isinstance(value, str):
         text = value.strip()
         pairs = [item.partition("=") for item in _items(text)]
@@ -127,7 +127,16 @@ def _dict(name: str, _spec: Spec, value: t.Any) -> dict[str, t.Any]:
         raise OptionError(
             name, shown(name, value), "a dictionary; as text NAME=VALUE with commas, with lines, or in JSON"
         )
-    return {str(key): item for key, item in value.items()}
+    options = spec.get("options")
+    if options is None:
+        return {str(key): item for key, item in value.items()}
+    for key in value:
+        if key not in options:
+            raise OptionError(f"{name}.{key}", value[key], f"one of the keys {', '.join(options)}")
+    # Without the defaults: a dictionary may say something by being empty.
+    return {
+        key: item if item is None else read_value(f"{name}.{key}", options[key], item) for key, item in value.items()
+    }
 
 
 def environment_texts(option: str, values: t.Mapping[str, t.Any], variable: str = "") -> dict[str, str | None]:

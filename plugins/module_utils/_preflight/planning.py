@@ -66,15 +66,22 @@ def choose_peers(hosts: list[dict[str, t.Any]] | None, run_dir: RunDir, config: 
     return [Peer(**host) for host in hosts]
 
 
+def check_values(values: t.Mapping[str, t.Any], prefix: str = "") -> dict[str, str | None]:
+    """The environment of the program as texts, if all values can be meant. Raises OptionError. ``prefix``: of their names."""
+    timeout, expect = values[f"{prefix}timeout"], values[f"{prefix}expect"]
+    if not 0 < timeout <= 60:
+        raise OptionError(f"{prefix}timeout", timeout, "more than 0 and at most 60 seconds")
+    for name, value in expect.items():
+        # Below a number that is none is nothing.
+        if value is not None and not value >= 0:
+            raise OptionError(f"{prefix}expect.{name}", value, "0 or more")
+    return environment_texts(f"{prefix}env", values[f"{prefix}env"] or {})
+
+
 def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Peer]) -> Preflight:
     """The checks that the options ask for. Raises GpufabricError."""
     check_environment_names("environment", params["environment"])
-    if not 0 < params["timeout"] <= 60:
-        raise OptionError("timeout", params["timeout"], "more than 0 and at most 60 seconds")
-    for name, value in params["expect"].items():
-        # Below a number that is none is nothing.
-        if value is not None and not value >= 0:
-            raise OptionError(f"expect.{name}", value, "0 or more")
+    given = check_values(params)
     mpi = check_implementation(find_mpi(params["mpi_prefix"]))
     ssh = agent(find_openssh_program("ssh"), run_dir)
     control = params["control_interface"]
@@ -82,7 +89,6 @@ def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Pee
     addresses = read_addresses()
     callback = choose_callback_address(control, addresses, next((peer.address for peer in peers if peer.address), None))
     own = {item.address for item in addresses}
-    given = environment_texts("env", params["env"])
     # Ranks have nothing of the launcher's that is not to be set.
     inherited = {name: value for name, value in os.environ.items() if given.get(name, value) is not None}
     settings = Settings(

@@ -425,6 +425,45 @@ def test_a_variable_of_the_whole_run_that_only_some_hosts_have_is_refused(togeth
     assert together({}, {name: "x"}, g1=first, g2=second, g3=third) == {"changed": False}
 
 
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        (
+            {"preflight_expect": {"gpu": 8}},
+            "preflight_expect.gpu: 8 is not allowed; allowed: one of the keys gpus, shm_bytes, ",
+        ),
+        (
+            {"preflight_expect": {"gpus": "many"}},
+            "preflight_expect.gpus: 'many' is not allowed; allowed: a whole number",
+        ),
+        (
+            {"preflight_expect": {"clock_skew": -1}},
+            "preflight_expect.clock_skew: -1.0 is not allowed; allowed: 0 or more",
+        ),
+        (
+            {"preflight_timeout": 0},
+            "preflight_timeout: 0.0 is not allowed; allowed: more than 0 and at most 60 seconds",
+        ),
+        ({"preflight_env": {"NCCL_X": True}}, "preflight_env.NCCL_X: True is not allowed; allowed: a text or a number"),
+        (
+            {"preflight_env": {"NCCL_X": ["hunter2"]}},
+            "preflight_env.NCCL_X: (not shown) is not allowed; allowed: a text or",
+        ),
+        (
+            {"report_thresholds": {"rule": []}},
+            "report_thresholds.rule: [] is not allowed; allowed: one of the keys rules, ",
+        ),
+    ],
+)
+def test_what_a_launch_check_cannot_use_is_refused_before_there_is_a_run(check, variables, message):
+    """The module on the launcher refuses it in names of its own, when all workers have a run already."""
+    result = check(**variables)
+    assert result["failed"] and result["msg"].startswith(message) and "\n" not in result["msg"]
+    assert check(preflight_expect={"gpus": "8", "clock_skew": None}, preflight_env={"A": 1, "B": None}) == {
+        "changed": False
+    }
+
+
 def test_the_hosts_that_have_a_variable_differently_are_named(together):
     variables = {"g1": {}, "g2": {"nccl_benchmark_iterations": 5}}
     expected = (
@@ -440,7 +479,25 @@ def test_the_hosts_that_have_a_variable_differently_are_named(together):
 
 @pytest.mark.parametrize("name", [*OWN, "gpufabric_peers", "worker_pods_timeout", "ansible_host", "iterations"])
 def test_what_each_host_may_have_of_its_own(together, name):
-    assert together(g1={}, g2={name: "a"}, g3={name: "b"}) == {"changed": False}
+    one, other = ({"Ciphers": "a"}, {}) if name.endswith("options") else ("1", "0")
+    assert together(g1={}, g2={name: one}, g3={name: other}) == {"changed": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("key_exchange_port", "ssh", "a whole number"),
+        ("key_exchange_user_config", "maybe", "true or false"),
+        ("key_exchange_sshd_options", ["a"], "a dictionary; as text NAME=VALUE with commas, with lines, or in JSON"),
+        ("nccl_tests_jobs", [4], "a whole number"),
+        ("preflight_task_timeout", "1 m", "a whole number"),
+    ],
+)
+def test_what_one_host_has_of_its_own_is_checked_before_another_begins(together, name, value, allowed):
+    told = together(g1={}, g2={name: value})
+    assert told["failed"] and told["msg"] == f"{name}: {value!r} is not allowed; allowed: {allowed}"
+    assert together(g1={}, g2={name: "{{ rack }}"}) == {"changed": False}
+    assert together({name: 1}, g1={}, g2={name: value}) == {"changed": False}
 
 
 def test_templates_that_are_the_same_for_all_hosts(together):
