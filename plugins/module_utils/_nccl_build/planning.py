@@ -62,6 +62,12 @@ def make_plan(looks: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) ->
     build_on, wanted = variables["build_on"], program_names(variables["programs"])
     if build_on is not None and build_on not in nodes:
         raise OptionError("nccl_tests_build_on", build_on, f"one of the workers: {', '.join(nodes)}")
+    if build_on is not None and not variables["spread"]:
+        raise OptionError(
+            "nccl_tests_build_on",
+            build_on,
+            "to leave it out if nccl_tests_spread is false: each worker builds for itself",
+        )
     refused = [f"{host}: {node['reason']}" for host, node in nodes.items() if node["reason"]]
     if refused:
         raise NodeError("\n".join(refused), has_cure=True)

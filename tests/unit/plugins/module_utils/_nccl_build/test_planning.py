@@ -46,6 +46,10 @@ def test_what_is_missing_is_told_of_one_host():
         assert [problem.host for problem in caught.value.problems] == [host] * count
     with pytest.raises(OptionError, match="nccl_tests_build_on: 'x' is not allowed; allowed: one of the workers: a, b"):
         plan(looks, build_on="x")
+    with pytest.raises(
+        OptionError, match="nccl_tests_build_on: 'b' is not allowed; allowed: to leave it out if nccl_tests_spread"
+    ):
+        plan(looks, build_on="b", spread=False)
 
 
 def test_hosts_that_have_it_already_need_nothing():
