@@ -437,7 +437,8 @@ class ActionModule(VariablesAction):
             play = self._task.get_play()
             everyone, batch = (set(self._task_vars[f"ansible_play_{name}"]) for name in ("hosts_all", "batch"))
             check_together(arguments["hosts"], everyone, batch, play.serial, play.strategy)
-            self._check_alike(arguments["hosts"])
+            # Tasks that run once take variables from this host, which may be none of them.
+            self._check_alike(list(dict.fromkeys([self._task_vars["inventory_hostname"], *arguments["hosts"]])))
         return {"warnings": warnings} if warnings else {}
 
     def _check_answers(self, extra: t.Collection[str], specs: t.Mapping[pathlib.Path, str]) -> None:

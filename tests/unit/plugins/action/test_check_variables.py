@@ -379,12 +379,13 @@ class Hostvars(dict):
 
 @pytest.fixture
 def together(planned, monkeypatch):
-    def run(extra=(), play=(), **variables):
+    def run(extra=(), play=(), also="g1", **variables):
         monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: dict(extra))
         keywords = types.SimpleNamespace(get_vars=lambda: dict(play), serial=[], strategy="linear")
         monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: keywords)
         hosts = list(variables)
-        told = {"hostvars": Hostvars(variables), "ansible_play_hosts_all": hosts, "ansible_play_batch": hosts}
+        told = {"hostvars": Hostvars({also: {}, **variables}), "inventory_hostname": also}
+        told.update(ansible_play_hosts_all=hosts, ansible_play_batch=hosts)
         return planned(ActionModule, "key_exchange", {"hosts": hosts}, **told)
 
     return run
@@ -473,6 +474,9 @@ def test_the_hosts_that_have_a_variable_differently_are_named(together):
     assert together(**variables)["msg"] == expected
     variables = {"g1": {"nccl_benchmark_iterations": 5}, "g2": {}}
     assert together(**variables)["msg"] == expected.replace("for g2, and g1", "for g1, and g2")
+    # The host that tasks run on once may be no worker.
+    variables = {"g2": {"nccl_benchmark_iterations": 5}, "g3": {"nccl_benchmark_iterations": 5}}
+    assert together(**variables)["msg"] == expected
     variables = {"g1": {"nccl_benchmark_iterations": 4}, "g2": {"nccl_benchmark_iterations": 5}}
     assert together(**variables)["msg"] == expected.replace("has none", "has another")
 
