@@ -25,6 +25,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, program_text, read_value, shown
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.planning import check_values
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import check_run_id
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
 
@@ -427,7 +428,11 @@ class ActionModule(VariablesAction):
             warnings = misspelled(names, options)
             check_ignored(known, variables, variables)
         if arguments["own_run"] is not None:
+            check_run_id(arguments["own_run"]["name"], arguments["own_run"]["value"])
             check_own_run(**arguments["own_run"], given=self.value_of("gpufabric_run_id"))
+        elif self._is_told("gpufabric_run_id") and self.value_of("gpufabric_run_id") is not None:
+            # Nodes refuse it, too, and a search or a diagnosis would take that for what is wrong with them.
+            check_run_id("gpufabric_run_id", str(self.value_of("gpufabric_run_id")))
         if arguments["group"] is not None:
             group = str(self.value_of(arguments["group"]["name"]))
             hosts = self._task_vars["groups"].get(group, [])

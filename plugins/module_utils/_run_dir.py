@@ -62,17 +62,22 @@ def default_run_dir(run_id: str, uid: int) -> str:
     return f"/run/gpufabric/{run_id}" if uid == 0 else f"/tmp/gpufabric-{uid}/{run_id}"
 
 
+def check_run_id(option: str, run_id: str) -> None:
+    """Raise OptionError for what names no run: it is part of paths and of variables."""
+    if not _RUN_ID.match(run_id):
+        raise OptionError(
+            option,
+            run_id,
+            "1 to 63 letters, digits, dots, underscores and dashes, beginning with a letter or digit",
+        )
+
+
 class RunDir:
     """The directory of one run on one node, and the places in it."""
 
     def __init__(self, run_id: str, path: str | None, uid: int | None = None) -> None:
         """``path`` None: the default of the run id and the user. Raises OptionError."""
-        if not _RUN_ID.match(run_id):
-            raise OptionError(
-                "run_id",
-                run_id,
-                "1 to 63 letters, digits, dots, underscores and dashes, beginning with a letter or digit",
-            )
+        check_run_id("run_id", run_id)
         self.run_id = run_id
         self.uid = os.geteuid() if uid is None else uid
         default = default_run_dir(run_id, self.uid)

@@ -134,6 +134,10 @@ def search(results: Entry, settings: Entry, before: str) -> dict[str, t.Any]:
     names = list(results["info"])
     settings = _with_defaults(settings, _nodes(results["info"]))
     lost = {name: reason for name in names for reason in [_lost(name, results)] if reason}
+    refused = [reason for reason in lost.values() if OPTION_REFUSED in reason]
+    if refused and len(lost) == len(names):
+        # A setting of the search, and no node is to blame.
+        raise GpufabricError(refused[0])
     ready = {name: result["node"] for name, result in results["info"].items() if name not in lost}
     launch = _launch(ready, results["peers"], settings)
     told = _told(settings, launch["backend"])

@@ -529,6 +529,16 @@ def test_no_other_variable_names_the_run_of_a_playbook(check):
     )
 
 
+@pytest.mark.parametrize("run_id", ["a b", "../x", "", ".x", "a" * 64, "a\nb"])
+def test_what_names_no_run_is_refused_before_any_host_does(check, run_id):
+    """A search would call all hosts unreachable, and end well."""
+    allowed = "is not allowed; allowed: 1 to 63 letters, digits, dots, underscores and dashes, beginning with a letter or digit"
+    own = {"name": "isolate_run_id", "value": run_id}
+    assert check(roles=[], own_run=own, gpufabric_run_id=run_id)["msg"] == f"isolate_run_id: {run_id!r} {allowed}"
+    assert check(roles=[], gpufabric_run_id=run_id)["msg"] == f"gpufabric_run_id: {run_id!r} {allowed}"
+    assert check(roles=[], gpufabric_run_id=7) == {"changed": False}
+
+
 @pytest.mark.parametrize("name", ["diagnose", "isolate"])
 def test_playbooks_with_a_run_of_their_own_check_its_name(name):
     plays = yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text())

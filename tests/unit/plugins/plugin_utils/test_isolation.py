@@ -256,6 +256,19 @@ def test_where_no_other_can_be_reached_the_launcher_may_be_the_reason():
     assert search["document"]["state"]["tests"][0]["unreachable"] == []
 
 
+def test_a_value_that_all_hosts_refuse_is_not_what_is_wrong_with_them():
+    """They would all be called unreachable, and could be marked in Kubernetes, and the play would end well."""
+    words = "port: 70000 is not allowed; allowed: 0 to 65535"
+    told = steps(3, g1="ssh", g2="ssh", g3="ssh")
+    told["lost"] = {name: [{"cause": "The host cannot take part:", "evidence": words}] for name in told["lost"]}
+    with pytest.raises(GpufabricError) as error:
+        _isolation.search(told, SETTINGS, "")
+    assert words in str(error.value)
+    # What one of them refuses may be of its own.
+    told["peers"] = [peer(1)]
+    assert set(_isolation.search(told, SETTINGS, "")["runs"]) == {"g1"}
+
+
 def test_hosts_on_which_a_step_failed_are_told_and_left_out():
     search = begun(6, g2="info", g3="ssh", g5="none")
     assert set(search["runs"]) == {"g1", "g4", "g6"}
