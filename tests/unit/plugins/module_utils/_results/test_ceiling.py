@@ -71,6 +71,13 @@ MNNVL = {"mnnvl": True, "connections": {"NET": 0}}
         # NVLink connects all hosts, or some of them.
         ({"hosts": 2, "gpus": 4, "transport": MNNVL}, "82 % of the ceiling, 450 GB/s: 450 GB/s of NVLink a GPU"),
         ({"hosts": 2, "gpus": 4, "transport": {**MNNVL, "connections": {"NET": 8}}}, ""),
+        # NCCL's log of a fleet without NVLink between hosts takes nothing away.
+        (
+            {"transport": {"mnnvl": False, "connections": {"NET": 8}}},
+            "93 % of the ceiling, 400 GB/s: 400 Gb/s x 8 rails",
+        ),
+        # What was typed in goes before what the log shows.
+        ({"hosts": 2, "transport": MNNVL, "hardware": {**FOUND, "nvlink_hosts": 1}}, "93 % of the ceiling, 400 GB/s"),
         ({"hardware": {**FOUND, "nic_gbps": None, "rails": None}}, ""),
         ({"hosts": 1, "hardware": {**FOUND, "nvlink_gbytes": None}}, ""),
         ({"hardware": None}, ""),

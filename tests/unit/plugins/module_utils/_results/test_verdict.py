@@ -449,6 +449,12 @@ def test_rule_may_name_what_is_held_against_the_baseline():
         ("all_gather", 96, 12, {}, 400),
         ("reduce_scatter", 16, 2, {}, 400),
         ("broadcast", 16, 2, {}, 400),
+        ("reduce", 16, 2, {}, 400),
+        ("gather", 16, 2, {}, 750),
+        ("scatter", 16, 2, {}, 750),
+        # What the network or the switches reduce is all_reduce's alone.
+        ("all_gather", 16, 2, {"in_network_reduction": True}, 400),
+        ("all_gather", 8, 1, {"in_network_reduction": True}, 450),
         # One or two of the 8 GPUs of each host.
         ("all_reduce", 2, 2, {"gpus": 8}, 50),
         ("all_gather", 4, 2, {"gpus": 8}, 100),
