@@ -12,6 +12,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry im
 
 _AGAIN = r"Resource temporarily unavailable"
 _UNWRITABLE = r"(?:Permission denied|Operation not permitted|Read-only file system)"
+#: Open MPI 4 says so of an RDMA device that it does not know, with any error, and goes on without the device.
+_SKIPPED = "error obtaining device attributes"
 _NETWORK = "Check the switch port, VLAN, address and firewall; mpi_preflight with level full shows which hosts reach each other."
 _OPEN = (
     "Let the workers reach each other on all TCP ports above 1023, in the firewall of the host and in security groups or"
@@ -41,7 +43,7 @@ ENTRIES = (
         "The host or the container has run out of memory.",
         "Raise the memory limit, or end other programs, or set smaller sizes (nccl_benchmark_max_bytes).",
         signature("std::bad_alloc"),
-        signature("Cannot allocate memory"),
+        signature("Cannot allocate memory", rf"^(?!.*{_SKIPPED}).*Cannot allocate memory"),
         signature("Failed to malloc", r"NCCL WARN Failed to malloc \d+ bytes"),
         signature("returned null", r"[cm]alloc\([^)]*\) returned null"),
         signature("MemoryError", r"^(?:[\w.]+\.\w*)?MemoryError\b"),
@@ -105,7 +107,7 @@ ENTRIES = (
             r"Directory: +(?P<path>\S+) +Error: +No space left",
             lines=5,
         ),
-        signature("No space left on device", r"^(?!.*(?:/dev/shm|fallocate)).*No space left on device"),
+        signature("No space left on device", rf"^(?!.*(?:/dev/shm|fallocate|{_SKIPPED})).*No space left on device"),
         signature("Disk quota exceeded"),
         precedence=CAUSE + 5,
     ),

@@ -69,6 +69,8 @@ _SPEAKERS = re.compile(
     r"|^\[(?=[\w.-]{0,252}[A-Za-z])(?P<mpi>[\w.-]{1,253}):\d{1,10}\S{0,200}\] "
     r"|(?<![\w.-])(?P<test>[\w.-]+): Test (?:CUDA|NCCL|HIP|RCCL) failure"
 )
+#: What nccl-tests prints of a call that failed.
+_TEST_FAILURE = re.compile(r"Test (?:CUDA|NCCL|HIP|RCCL) failure|(?:CUDA|NCCL) failure [\w.]+:\d")
 _RANK_LINE = re.compile(r"(?<!\w)Rank\s{1,20}(\d{1,9})\s.{0,200}?\bon\s{1,20}(\S{1,255})\s{1,20}device\s")
 _FIRST_ENDED = re.compile(r"\s*Process name: +\[\S+,(\d+)\]\s")
 #: Compared with words in lower case.
@@ -178,8 +180,9 @@ class Reader:
         where = f"{source.name}:" if source.name else "line "
         for number, whole in enumerate(source.lines, 1):
             raw = whole[:_LONGEST]
-            # Most lines of a large log are of this kind. A torn line may hold the start of another one.
-            if "NCCL INFO" in raw and "NCCL WARN" not in raw and "ailure" not in raw:
+            # Most lines of a large log are of this kind. A torn line may hold the start of another one. NCCL itself informs of failures
+            # that it ignores.
+            if "NCCL INFO" in raw and "NCCL WARN" not in raw and not ("ailure" in raw and _TEST_FAILURE.search(raw)):
                 continue
             found = words(raw)
             if "Rank" in found:

@@ -431,6 +431,36 @@ def test_open_mpi_that_loses_its_own_message_is_no_other_version():
     assert found(line) == [("unknown", None)]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        # As Open MPI 4 looks through the RDMA devices of a host, which it does not use by default.
+        pytest.param(
+            "[g3][[31817,1],0][btl_openib_component.c:1704:init_one_device] error obtaining device attributes for mlx5_0 errno says"
+            " No space left on device",
+            id="an RDMA device that openib does not know",
+        ),
+        pytest.param(
+            "[g3][[31817,1],0][btl_openib_component.c:1704:init_one_device] error obtaining device attributes for mlx5_0 errno says"
+            " Cannot allocate memory",
+            id="another one",
+        ),
+        # NCCL's CUDACHECKIGNORE.
+        pytest.param(
+            "g3:42:43 [0] NCCL INFO transport/p2p.cc:207 Cuda failure 'peer access is not supported between these two devices'",
+            id="a failure that NCCL ignores",
+        ),
+        pytest.param("g3:42:43 [0] NCCL INFO init.cc:99 Cuda failure 'invalid device ordinal'", id="another failure"),
+        pytest.param(
+            "g3:42:43 [0] NCCL INFO init.cc:99 HIP failure: 'out of memory'", id="a failure that RCCL ignores"
+        ),
+    ],
+)
+def test_what_programs_go_on_after_is_no_cause(line):
+    assert found(f"{line}\n") == [("unknown", None)]
+    assert found(f"{line}\n", KILLED) == found(KILLED)
+
+
 def test_output_of_nccl_tests_has_no_sign():
     """Not even of a run that was ended, which the exit status does not clear."""
     told = {}
