@@ -251,17 +251,31 @@ def _restarts(pod: Object, container: str) -> int:
 
 
 def crashed_containers(pods: t.Iterable[Object]) -> list[dict[str, t.Any]]:
-    """Containers whose last log lines tell something: ``pod``, ``container`` and whether of the ``previous`` start."""
+    """The containers that pod_problems tells of by their last log lines, one of a pod.
+
+    Each is ``pod``, ``container`` and whether the lines are those of the ``previous`` start.
+    """
     found = []
     for pod in pods:
-        for status in _container_statuses(pod):
-            if _ended_well(pod, status):
-                continue
-            if "terminated" in (status.get("state") or {}):
-                found.append({"pod": pod["metadata"]["name"], "container": status["name"], "previous": False})
-            elif "terminated" in (status.get("lastState") or {}):
-                found.append({"pod": pod["metadata"]["name"], "container": status["name"], "previous": True})
+        crashed = [item for item in _waited_for(pod) if _end_of(item)]
+        for status in crashed[:1]:
+            previous = not (status.get("state") or {}).get("terminated")
+            found.append({"pod": pod["metadata"]["name"], "container": status["name"], "previous": previous})
     return found
+
+
+def _end_of(status: Object) -> Object | None:
+    """How a container ended, the last time that it did."""
+    for state in ("state", "lastState"):
+        ended: Object | None = (status.get(state) or {}).get("terminated")
+        if ended:
+            return ended
+    return None
+
+
+def _waited_for(pod: Object) -> list[Object]:
+    """The statuses of the containers that keep a pod from being ready: not those that are, however often they were started."""
+    return [item for item in _container_statuses(pod) if not (item.get("ready") or _ended_well(pod, item))]
 
 
 def _container_statuses(pod: Object) -> list[Object]:
@@ -359,10 +373,9 @@ def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -
             return problem("pod-unschedulable", name, said, reason=_short(said), settings=settings)
     if _is_evicted(status):
         return _ended(pod, prefix)
-    statuses = [item for item in _container_statuses(pod) if not _ended_well(pod, item)]
+    statuses = _waited_for(pod)
     for item in statuses:
-        state, before = item.get("state") or {}, item.get("lastState") or {}
-        ended = state.get("terminated") or before.get("terminated")
+        ended = _end_of(item)
         if ended:
             return _container_ended(name, item["name"], ended, log, last, prefix)
     for item in statuses:

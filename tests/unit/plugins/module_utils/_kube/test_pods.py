@@ -454,6 +454,27 @@ def test_log_of_a_crash_is_shown():
     assert pod_problems([crashed], [], {"p-0": "last words\n"})[0].evidence == "last words"
 
 
+def test_log_is_of_the_container_that_is_told():
+    ended = {"terminated": {"exitCode": 1}}
+    crashed = pod(ready="False", containers=[status(last=ended, name="sidecar"), status(ended)])
+    assert [item["container"] for item in crashed_containers([crashed])] == ["sidecar"]
+    assert "container sidecar" in pod_problems([crashed], [], {})[0].cause
+
+
+@pytest.mark.parametrize(
+    ("worker", "identity"),
+    [
+        ({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}, "pod-image"),
+        ({"running": {}}, "pod-not-ready"),
+    ],
+)
+def test_a_container_that_is_ready_again_is_not_to_blame(worker, identity):
+    beside = {**status({"running": {}}, {"terminated": {"exitCode": 1}}, "sidecar", restarts=1), "ready": True}
+    given = pod(ready="False", containers=[beside, {**status(worker), "ready": False}])
+    assert [item.id for item in pod_problems([given], [], {})] == [identity]
+    assert crashed_containers([given]) == []
+
+
 def test_the_role_of_the_examples_has_all_rights_and_no_others():
     documents = yaml.safe_load((ROLE.parents[1] / "docs/examples/kubernetes/rbac.yml").read_text())["items"]
     (role,) = (item for item in documents if item["kind"] == "Role")
