@@ -74,16 +74,14 @@ class _LauncherLost(Exception):
         self.problem = problem
 
 
-class _ControllerKilled(KeyboardInterrupt):
-    """The playbook's own process is gone, and this one, which works on a task of it, is left."""
-
-
 class _TookTooLong(_LauncherLost):
     """A call on the launcher that does not end."""
 
 
 class ActionModule(NodeAction):
     """Starts a run on the launcher by the module, and then follows it with calls that bring what is new."""
+
+    _is_interrupted = False
 
     def run(self, tmp: t.Any = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """Run the action."""
@@ -125,7 +123,7 @@ class ActionModule(NodeAction):
         if self._task.args.get("run_dir"):
             mark[RUN_DIR_VARIABLE] = self._task.args["run_dir"]
         self._task.environment = [*(self._task.environment or []), mark]
-        with _interruptible():
+        with self._interruptible():
             try:
                 result = self._run_module()
                 if waits and "runner" in result:
@@ -186,7 +184,7 @@ class ActionModule(NodeAction):
                     raise _LauncherLost(
                         f"the run on {self._launcher} is not over after {longest:g} s, which its points may take at most"
                     )
-                _wait(0 if look.has_more else poll_interval(now - begin, now - news))
+                self._wait(0 if look.has_more else poll_interval(now - begin, now - news))
                 look = self._look(directory, pid, start, journal.offset)
                 over = self._take(journal.feed(look.events), narrator, outcomes, len(points))
                 if over is not None:
@@ -205,6 +203,44 @@ class ActionModule(NodeAction):
                     return self._finish({name: stopped[name] for name in names if name in stopped}, directory)
         except (_LauncherLost, AnsibleConnectionFailure) as error:
             return _without_launcher(points, outcomes, str(error), getattr(error, "problem", None))
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> t.Iterator[None]:
+        """Have SIGINT and SIGTERM, which end a worker at once, raise KeyboardInterrupt, so that there is time to end the run."""
+
+        def interrupt(_number: int, _frame: t.Any) -> None:
+            for number in before:
+                # Both come where a play is interrupted. Not SIG_IGN, which the programs of connections would inherit.
+                signal.signal(number, lambda _number, _frame: None)
+            # Python passes over what is raised while it removes an object, so _check_wanted raises it again.
+            self._is_interrupted = True
+            raise KeyboardInterrupt
+
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
+            signal.signal(number, interrupt)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait so long. Raises KeyboardInterrupt."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._check_wanted()
+            time.sleep(min(1.0, left))
+
+    def _check_wanted(self) -> None:
+        """Raise KeyboardInterrupt if nobody wants the run any more."""
+        # This may be what is left of a playbook that was killed: AWX kills no process but the playbook's own.
+        parent = multiprocessing.parent_process()
+        if self._is_interrupted or (parent is not None and os.getppid() != parent.pid):
+            raise KeyboardInterrupt
 
     def _longest(self) -> float:
         """Seconds until the launcher must have ended the run."""
@@ -252,7 +288,7 @@ class ActionModule(NodeAction):
         deadline = time.monotonic() + self._grace
         told = False
         while True:
-            _check_controller()
+            self._check_wanted()
             answer, said = self._ask_once(command, parse)
             if answer is not None:
                 if told:
@@ -398,21 +434,6 @@ def _in_archive(point: t.Mapping[str, t.Any], directory: str, archive: str) -> d
     return {"archive": archive, **paths}
 
 
-def _wait(seconds: float) -> None:
-    """Wait so long. Raises _ControllerKilled."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        _check_controller()
-        time.sleep(min(1.0, left))
-
-
-def _check_controller() -> None:
-    """Raise _ControllerKilled if this is what is left of a playbook that was killed: AWX kills no process but the playbook's own."""
-    parent = multiprocessing.parent_process()
-    if parent is not None and os.getppid() != parent.pid:
-        raise _ControllerKilled
-
-
 @contextlib.contextmanager
 def _at_most(seconds: float) -> t.Iterator[None]:
     """Raise _TookTooLong where something that may hang for ever does, and end the programs that it has started.
@@ -423,45 +444,31 @@ def _at_most(seconds: float) -> t.Iterator[None]:
         yield
         return
     waiting = True
+    over = threading.Event()
 
     def expire(_number: int, _frame: t.Any) -> None:
         if waiting:
             raise _TookTooLong(f"no answer within {seconds:g} s")
 
+    def insist() -> None:
+        # Python passes over what is raised while it removes an object.
+        pause = seconds
+        while not over.wait(pause):
+            signal.pthread_kill(main, signal.SIGUSR1)
+            pause = 1.0
+
+    main = t.cast(int, threading.main_thread().ident)
     before = signal.signal(signal.SIGUSR1, expire)
-    timer = threading.Timer(seconds, signal.pthread_kill, (threading.main_thread().ident, signal.SIGUSR1))
-    timer.daemon = True
+    timer = threading.Thread(target=insist, daemon=True)
     timer.start()
     try:
         yield
     except _TookTooLong:
+        waiting = False
         kill_descendants()
         raise
     finally:
         waiting = False
-        timer.cancel()
+        over.set()
         timer.join()
         signal.signal(signal.SIGUSR1, before)
-
-
-@contextlib.contextmanager
-def _interruptible() -> t.Iterator[None]:
-    """Have SIGINT and SIGTERM, which end a worker at once, raise KeyboardInterrupt, so that there is time to end the run."""
-
-    def interrupt(_number: int, _frame: t.Any) -> None:
-        for number in before:
-            # Both come where a play is interrupted. Not SIG_IGN, which the programs of connections would inherit.
-            signal.signal(number, lambda _number, _frame: None)
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

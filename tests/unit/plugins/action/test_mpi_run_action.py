@@ -10,6 +10,7 @@ import os
 import shlex
 import signal
 import subprocess
+import time
 import types
 
 import pytest
@@ -40,6 +41,27 @@ def test_what_ends_in_time_is_left_alone():
     with _at_most(60):
         done = subprocess.run(["true"], check=False)
     assert done.returncode == 0
+
+
+class Removed:
+    """Does something while Python removes it, of which Python passes over what is raised."""
+
+    def __init__(self, act):
+        self.act = act
+
+    def __del__(self):
+        self.act()
+        time.sleep(0.1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_end_of_a_limit_is_told_again_to_who_has_not_heard_it():
+    def work():
+        Removed(lambda: time.sleep(0.4))
+        time.sleep(30)
+
+    with pytest.raises(_TookTooLong), _at_most(0.2):
+        work()
 
 
 def test_a_launcher_that_freezes_before_a_run_begins_is_told_as_unreachable(monkeypatch):
@@ -113,6 +135,33 @@ def test_a_task_that_is_left_of_a_killed_playbook_ends_its_run(monkeypatch):
         _show=calls.append,
     )
     monkeypatch.setattr(mpi_run.multiprocessing, "parent_process", lambda: types.SimpleNamespace(pid=os.getppid() + 1))
+    with pytest.raises(KeyboardInterrupt):
+        following._start(waits=True)
+    assert calls == ["interrupted, the run is being ended", "stopped"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_at_any_moment_ends_the_run(number):
+    begun = {"points": [{"name": "a"}], "notes": [], "followed": False, "runner": RUNNER}
+    calls = []
+
+    def start(**_keywords):
+        Removed(lambda: os.kill(os.getpid(), number))
+        return begun
+
+    def look(*_arguments):
+        pytest.fail("the run is followed")
+
+    following = action(
+        _task=types.SimpleNamespace(args={}, environment=None),
+        _options={**OPTIONS, "run_id": "x"},
+        _task_vars={},
+        _execute_module=start,
+        _ask_once=look,
+        _stop=lambda: calls.append("stopped"),
+        _show=calls.append,
+    )
     with pytest.raises(KeyboardInterrupt):
         following._start(waits=True)
     assert calls == ["interrupted, the run is being ended", "stopped"]
