@@ -27,6 +27,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.planning
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import check_run_id
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._isolation import check_settings as check_search_settings
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
 
 #: What playbooks have in their headers (hosts, imports), where no variable of a host is known.
@@ -461,6 +462,8 @@ class ActionModule(VariablesAction):
             if role.name == "nccl_benchmark":
                 # In time for pods, which are created before the benchmark is planned.
                 check_settings(with_sweep(with_sizes({}, without_prefix(values, "nccl_benchmark_"))))
+            if role.name == "isolate":
+                check_search_settings(without_prefix(values, "isolate_"))
 
     def _check_alike(self, hosts: t.Sequence[str]) -> None:
         """Raise OptionError for a variable of the whole run that the inventory gives to some of the hosts, or to each another one."""

@@ -44,6 +44,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     single_size,
     uses_gpus,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    check_settings as check_benchmark_settings,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.causes_ssh import ENTRIES as SSH_ENTRIES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, entries_from
@@ -59,6 +62,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables imp
     flatters_pairs,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line, shown_environment
+from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 
 Entry = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Entry]
@@ -395,6 +399,19 @@ def _is_marked(node: Entry, settings: Entry) -> bool:
     return {taint.get("value") for taint in taints if taint["key"] == settings["key"]} == {_MARK_VALUE}
 
 
+def check_settings(settings: Entry) -> None:
+    """Raise GpufabricError for a value that no search can have, whatever its nodes.
+
+    ``settings``: the role's, None for those that are the benchmark's.
+    """
+    given = {**settings, "backend": settings["backend"] or "auto", "extra_args": settings["extra_args"] or []}
+    check_mark(given["mark"], given["mark_key"])
+    chosen = _with_defaults(given, {})
+    # Which domains there are depends on the nodes.
+    _new_state(["node"], {**chosen, "domains": None}, {})
+    _renamed(lambda _nodes: check_benchmark_settings(_benchmark_settings(chosen)), {})
+
+
 def _nodes(infos: Results) -> dict[str, Entry]:
     return {name: result["node"] for name, result in infos.items() if "node" in result}
 
@@ -408,7 +425,14 @@ def _with_defaults(settings: Entry, nodes: Results) -> dict[str, t.Any]:
     if on_gpus and nodes and not {"min_bytes", "max_bytes"} & set(given):
         usual = defaults["min_bytes"]
         chosen["min_bytes"], chosen["sizes_note"] = _renamed(single_size, nodes, _benchmark_settings(chosen), usual)
+    if "max_bytes" in given and "min_bytes" not in given:
+        chosen["min_bytes"] = _smaller(str(defaults["min_bytes"]), str(given["max_bytes"]))
     return {**chosen, "max_bytes": settings["max_bytes"] or chosen["min_bytes"]}
+
+
+def _smaller(usual: str, largest: str) -> str:
+    """The usual smallest size, or the largest size if that is below it."""
+    return usual if parse_size("isolate_max_bytes", largest) >= parse_size("isolate_min_bytes", usual) else largest
 
 
 def _lost(name: str, results: Entry) -> str | None:

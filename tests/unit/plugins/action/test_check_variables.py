@@ -600,8 +600,26 @@ def test_a_wrong_value_of_a_variable_of_the_playbooks_is_refused(playbook, name,
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("isolate_min_bytes", "many", "a number of bytes"),
+        ("isolate_screens", "0", "1 or more"),
+        ("isolate_iterations", "0", "1 or more"),
+        ("isolate_env", {"A B": "1"}, "names of environment variables"),
+    ],
+)
+def test_what_no_search_can_have_is_refused_before_pods_are_made(playbook, name, value, allowed):
+    result = playbook(name, value)
+    assert result["failed"] and result["msg"].startswith(f"{name}: ") and f"allowed: {allowed}" in result["msg"]
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("isolate_domains", {"g1": "rack1"}),
+        ("isolate_limit", "20.5"),
+        ("isolate_max_bytes", "1K"),
+        ("isolate_screens", "all"),
         ("gpufabric_worker_pods", "Yes"),
         ("gpufabric_worker_pods", ""),
         ("gpufabric_job", "isolate"),

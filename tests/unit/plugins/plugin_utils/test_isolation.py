@@ -486,6 +486,10 @@ def test_settings_are_called_as_the_role_has_them(settings, message):
     with pytest.raises(GpufabricError) as caught:
         _isolation.check(steps(2)["info"], {**SETTINGS, **settings})
     assert str(caught.value).startswith(message)
+    if "domains" not in settings:
+        with pytest.raises(GpufabricError) as caught:
+            _isolation.check_settings({**SETTINGS, "mark": "none", "mark_key": "a", **settings})
+        assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -547,6 +551,9 @@ def test_the_size_is_smaller_if_memory_or_time_are(gbps, memory, size, words):
     # A size that is given is not changed.
     search = begun_on_gpus({"collective": None, "min_bytes": None, "max_bytes": "4G"}, gbps, memory)
     assert search["said"].endswith("all_gather of 1G to 4G.")
+    # The usual one is none if it is above the largest.
+    search = begun_on_gpus({"collective": None, "min_bytes": None, "max_bytes": "1K"}, gbps, memory)
+    assert search["said"].endswith("all_gather of 1K.")
 
 
 def test_a_group_that_is_slow_though_no_part_of_it_is_counts():
