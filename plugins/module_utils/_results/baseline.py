@@ -300,8 +300,8 @@ def compare_results(before: t.Sequence[ResultDocument], after: t.Sequence[Result
 
     Each of ``rows`` has what is compared, ``before`` and ``after`` (``n``, and the median of ``time_us`` and ``busbw``),
     ``change_percent`` (of the speed at the same size: 10 is 1.1 times as fast), ``noise_percent`` (None where it is not
-    known) and ``outcome``: faster, slower, within noise, noise unknown, only before, only after. ``counts`` of the outcomes,
-    ``transport`` of both sides, a text for each that there is, ``summary`` in words, ``table`` and ``markdown`` for people.
+    known) and ``outcome``: one of OUTCOMES. ``counts`` of the outcomes, ``transport`` of both sides, a text for each that there
+    is, ``summary`` in words, ``table`` and ``markdown`` for people.
     """
     sides = [
         samples_of(document for document in side if document["verdict"] != "incomplete") for side in (before, after)
@@ -319,7 +319,7 @@ def compare_results(before: t.Sequence[ResultDocument], after: t.Sequence[Result
     return result
 
 
-OUTCOMES = ("slower", "faster", "within noise", "noise unknown", "only before", "only after")
+OUTCOMES = ("slower", "faster", "within noise", "noise unknown", "without a time", "only before", "only after")
 
 
 def _compared(
@@ -332,9 +332,12 @@ def _compared(
         "change_percent": None,
         "noise_percent": None,
     }
-    old, new = (before or {}).get("time_us"), (after or {}).get("time_us")
+    if not before or not after:
+        row["outcome"] = "only before" if before else "only after"
+        return row
+    old, new = before.get("time_us"), after.get("time_us")
     if not old or not new:
-        row["outcome"] = "only after" if new else "only before"
+        row["outcome"] = "without a time"
         return row
     before_us, after_us = statistics.median(old), statistics.median(new)
     change = 100 * (before_us / after_us - 1)

@@ -250,6 +250,19 @@ def test_what_only_one_side_has_is_told():
     assert compare_results([], [])["summary"] == "Nothing was measured on either side."
 
 
+def test_what_was_measured_without_its_time_is_on_both_sides():
+    """With -C the programs print the time of the CPU in its place."""
+    (before,) = parse_results((LOG.parent / "nccl_tests" / "2.17-cputime.txt").read_text().splitlines())
+    found = compare_results([before], [before])
+    assert found["summary"] == f"{len(found['rows'])} measurements: {len(found['rows'])} without a time."
+    assert {row["outcome"] for row in found["rows"]} == {"without a time"}
+    timed = run(rows=run()["rows"][:1])
+    untimed = copy.deepcopy(timed)
+    untimed["rows"][0]["in_place"]["time_us"] = None
+    for sides in (([timed], [untimed]), ([untimed], [timed])):
+        assert outcomes(*sides) == {"noise unknown": 1, "without a time": 1}
+
+
 def test_what_failed_or_is_not_complete_is_told():
     wrong, cut = run(verdict="fail"), run(verdict="incomplete")
     told = " Tests that failed are compared, too: 0 of 1 before, 2 of 3 after. Tests that are not complete are left out: 0 of 1 before, 1 of 3 after."
