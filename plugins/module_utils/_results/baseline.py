@@ -25,6 +25,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.documen
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import markdown_table, transport_text
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 BASELINE_SCHEMA = "gpufabric.nccl/baseline/v1"
@@ -64,6 +65,9 @@ _TEXTS = {"tool", "collective", "type", "redop", "setting", "placement"}
 #: What a value must be below; JSON has whole numbers that are larger than any other number.
 _LARGEST = 1e300
 
+_UNNAMED = "unnamed"
+_MAKER = "NVIDIA "
+
 NOTHING_KEPT = "no test can be kept in a baseline: each of them failed or is not complete"
 
 Baseline = t.Mapping[str, t.Any]
@@ -88,6 +92,9 @@ class Key(t.NamedTuple):
         """All sizes of a band in which the noise is about the same."""
         return (*self[:-1], sum(self.size > edge for edge in _BANDS))
 
+
+#: The names of GPUs, by tool, collective, setting, number of ranks and of hosts.
+Devices = t.Dict[t.Tuple[t.Any, ...], t.Set[str]]
 
 #: Of each key the values of each run, by the names of MEASURES.
 Samples = t.Dict[Key, t.Dict[str, t.List[float]]]
@@ -144,11 +151,37 @@ def is_kept(document: ResultDocument) -> bool:
     return document["verdict"] in ("pass", "unchecked")
 
 
+def devices_of(runs: t.Iterable[t.Mapping[str, t.Any]]) -> Devices:
+    """The GPUs that the runs of a baseline were on; nothing of the CPU program, whose numbers are those of the control network."""
+    found: Devices = {}
+    for run in runs:
+        counts, hosts = run.get("devices"), run.get("hosts")
+        if run["tool"] != "cpu" and isinstance(counts, t.Mapping) and isinstance(hosts, list):
+            ranks = sum(number for number in counts.values() if isinstance(number, int))
+            found.setdefault((*_test_of(run), ranks, len(hosts)), set()).update(set(counts) - {_UNNAMED})
+    return found
+
+
+def other_devices(devices: Devices, document: ResultDocument) -> tuple[str, str]:
+    """The GPUs of a baseline's runs of a test, and those of the test, if none is the same; empty texts if one is, or that is not known."""
+    test = (document["tool"]["name"], document["collective"], setting_of(document))
+    before = devices.get((*test, document["rank_count"], document["host_count"]), set())
+    now = {rank["name"] for rank in document["ranks"] if rank["name"]}
+    if not before or not now or set(map(_model, before)) & set(map(_model, now)):
+        return "", ""
+    return listing(sorted(before)), listing(sorted(now))
+
+
+def _model(name: str) -> str:
+    """NVIDIA's drivers before 470 named no maker."""
+    return name[len(_MAKER) :] if name.startswith(_MAKER) else name
+
+
 def make_baseline(documents: t.Sequence[ResultDocument], before: Baseline | None = None) -> dict[str, t.Any]:
     """The baseline of the documents, and of the runs of an earlier one.
 
     Documents that failed or are not whole are left out, and runs that are in it already. Raises GpufabricError where none is
-    left that could be kept, and where runs with different variables would be taken for the same.
+    left that could be kept, and where runs with different variables, or on different GPUs, would be taken for the same.
     """
     kept = [document for document in documents if is_kept(document)]
     if not kept:
@@ -158,12 +191,14 @@ def make_baseline(documents: t.Sequence[ResultDocument], before: Baseline | None
     alike: dict[tuple[str, str, str], list[t.Mapping[str, t.Any]]] = collections.defaultdict(list)
     for run in runs:
         alike[_test_of(run)].append(run)
+    devices = devices_of(runs)
     fresh = []
     for document in kept:
         run = _run_of(document)
         if run["digest"] not in known:
             others = alike[_test_of(run)]
             _check_env(run, others)
+            _check_devices(document, devices)
             if not others:
                 others.append(run)
             known.add(run["digest"])
@@ -467,7 +502,7 @@ def _run_of(document: ResultDocument) -> dict[str, t.Any]:
         "nccl_version": tool["nccl_version"],
         "collective": document["collective"],
         "hosts": list(dict.fromkeys(rank["host"] for rank in document["ranks"])),
-        "devices": dict(collections.Counter(rank["name"] or "unnamed" for rank in document["ranks"])),
+        "devices": dict(collections.Counter(rank["name"] or _UNNAMED for rank in document["ranks"])),
         "points": document["points"],
         "env": document["env"],
     }
@@ -500,6 +535,15 @@ def _check_env(run: t.Mapping[str, t.Any], others: t.Iterable[t.Mapping[str, t.A
                 f"the baseline has runs of {run['collective']} with {before}, and this one is with {after}:"
                 " keep them in a file of their own"
             )
+
+
+def _check_devices(document: ResultDocument, devices: Devices) -> None:
+    """Raises GpufabricError where the runs of the same test were on other GPUs."""
+    before, now = other_devices(devices, document)
+    if before:
+        raise GpufabricError(
+            f"the baseline has runs of {document['collective']} on {before}, and this one is on {now}: keep them in a file of their own"
+        )
 
 
 def _statistics(values: t.Sequence[float]) -> dict[str, t.Any]:

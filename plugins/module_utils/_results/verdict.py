@@ -42,7 +42,9 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline i
     LEAST_RUNS,
     Noise,
     baseline_samples,
+    devices_of,
     key_of,
+    other_devices,
     runs_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import Topology, ceiling
@@ -212,6 +214,7 @@ class Judge:
             if baseline_percent is not None:
                 _number("baseline.tolerance_percent", baseline_percent, least=0)
             self._noise = Noise(self._baseline)
+            self._devices = devices_of((baseline or {}).get("runs", ()))
             if not any(rule.kind == "baseline_percent" for rule in self._rules):
                 self._rules += [
                     Rule(
@@ -298,6 +301,10 @@ class Judge:
             return _dip(rule, document)
         if rule.kind == "cliff_factor":
             return _cliff(rule, document)
+        if rule.kind == "baseline_percent":
+            before, now = other_devices(self._devices, document)
+            if before:
+                return _entry(rule, reason=f"the baseline is of {before}, and this test of {now}")
         if rule.metric == "avg_busbw":
             average = document["summary"]["avg_busbw"]
             if not all(rule.meets(row["size"]) for row in document["rows"]):

@@ -413,6 +413,36 @@ def test_baseline_of_other_machines_says_nothing():
     assert result["verdicts"][1]["message"].endswith("not checked, the baseline has no such out-of-place time_us")
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "tool", "told"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "nccl-tests", True),
+        # Drivers before 470 named no maker.
+        ("A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB", "nccl-tests", False),
+        ("NVIDIA A100-SXM4-80GB", None, "nccl-tests", False),
+        (None, "NVIDIA A100-SXM4-80GB", "nccl-tests", False),
+        # Its numbers are those of the control network.
+        ("CPU AMD EPYC", "CPU Intel Xeon", "cpu", False),
+    ],
+)
+def test_a_baseline_of_other_gpus_says_nothing(before, now, tool, told):
+    tool = {"name": tool, "version": None, "nccl_version": None}
+    baseline = make_baseline([document(gpu=before, tool=tool)])
+    # On other machines with as many hosts and ranks, what is slow for the one may be fast for the other.
+    result = Judge(baseline=baseline, baseline_percent=5).judge(document(gpu=now, tool=tool))
+    assert result["verdict"] == ("unchecked" if told else "pass")
+    words = f"not checked, the baseline is of {before}, and this test of {now}"
+    assert result["verdicts"][1]["message"].endswith(words) is told
+    if told:
+        with pytest.raises(GpufabricError, match=f"runs of all_reduce on {before}, and this one is on {now}: keep"):
+            make_baseline([document(gpu=now, tool=tool)], baseline)
+        # Of another number of ranks it is another test.
+        baseline = make_baseline([document(gpu=now, tool=tool, hosts=3)], baseline)
+        assert Judge(baseline=baseline, baseline_percent=5).judge(document(gpu=before, tool=tool))["verdict"] == "pass"
+    else:
+        assert len(make_baseline([document(((8, 0.002),), gpu=now, tool=tool)], baseline)["runs"]) == 2
+
+
 def test_sizes_that_the_baseline_lacks_are_told_and_are_no_pass():
     baseline = make_baseline(runs(1, 1.01, 0.99))
     more = document([(8, 0.001), (G, 300.0), (2 * G, 30.0)])
