@@ -199,6 +199,64 @@ def test_without_the_default_there_is_no_gain():
         sweep_results(documents, default={"NCCL_ALGO": "tree"})
 
 
+@pytest.mark.parametrize("values", [("Ring", "LL"), ("8", 4)])
+def test_the_default_may_be_typed_in_any_order_and_as_numbers(values):
+    names = ("NCCL_PROTO", "NCCL_ALGO")
+    sweep = {**SWEEP, "env": {"NCCL_ALGO": [None, str(values[1])], "NCCL_PROTO": [None, values[0]]}}
+    results = sweep_results(run(sweep, machine({("NCCL_ALGO", str(values[1])): 1.0})), default=dict(zip(names, values)))
+    band = results["bands"][0]
+    assert band["default"]["env"] == {"NCCL_ALGO": str(values[1]), "NCCL_PROTO": values[0]}
+    gains = {len(entry["env"]): entry["gain_percent"] for entry in band["settings"] if "NCCL_ALGO" not in entry["env"]}
+    assert gains == {0: pytest.approx(-50), 1: pytest.approx(-50)}
+
+
+def test_noise_of_all_settings_counts_each_by_its_repeats():
+    times = {"": [100, 100, 100], "Ring": [95, 100, 105, 100, 100], "Tree": [90, 110]}
+    points = [
+        point
+        for point in sweep_points({**SWEEP, "env": {"NCCL_ALGO": [None, "Ring", "Tree"]}})
+        if point["repeat"] <= len(times[point["env"].get("NCCL_ALGO", "")])
+    ]
+    documents = [
+        document(point, lambda point, size: times[point["env"].get("NCCL_ALGO", "")][point["repeat"] - 1])
+        for point in points
+    ]
+    ring = next(
+        entry for entry in sweep_results(documents)["bands"][0]["settings"] if entry["env"] == {"NCCL_ALGO": "Ring"}
+    )
+    # The squares of the distances from the means are 0, 50 and 200, with 2 + 4 + 1 degrees of freedom; the means are 100.
+    assert ring["noise_percent"] == pytest.approx(2.5 * (250 / 7) ** 0.5)
+
+
+def test_what_ran_too_rarely_in_one_band_is_no_advice_for_all_jobs():
+    sweep = {**SWEEP, "collectives": ["all_reduce", "all_gather"], "env": {"NCCL_ALGO": [None, "Ring", "Tree"]}}
+    time = machine({("NCCL_ALGO", "Ring"): 1.0, ("NCCL_ALGO", "Tree"): 0.5})
+    documents = [
+        document(point, time)
+        for point in sweep_points(sweep)
+        if point["repeat"] <= 2 or point["collective"] == "all_reduce" or point["env"] != {"NCCL_ALGO": "Ring"}
+    ]
+    results = sweep_results(documents)
+    assert [band["advice"]["lines"] for band in results["bands"]] == [["NCCL_ALGO=Ring"]] * 3 + [["NCCL_ALGO=Tree"]] * 3
+    assert [band["best"]["why"] for band in results["bands"]] == [""] * 3 + ["2 of 3 repeats"] * 3
+    assert results["overall"]["lines"] == ["NCCL_ALGO=Tree"]
+
+
+@pytest.mark.parametrize(
+    ("own", "names"),
+    [
+        ({"datatypes": ["float", "half"]}, ["all_reduce float", "all_reduce half"]),
+        ({"ranks_per_node": [1, 8]}, ["all_reduce 1 ranks per node", "all_reduce 8 ranks per node"]),
+        ({"ranks_per_node": [8]}, ["all_reduce"]),
+    ],
+)
+def test_jobs_are_told_apart_in_the_tables(own, names):
+    results = sweep_results(run({"repeats": 1, "sizes": {"min": "1K", "max": "1K"}, **own}, machine({})))
+    told = [line.partition("  ")[0] for line in sweep_table(results).splitlines() if line.endswith("nothing set")]
+    assert told == names
+    assert [f"| {name} | 1 KiB |" in sweep_markdown(results) for name in names] == [True] * len(names)
+
+
 @pytest.mark.parametrize(
     ("problem", "complete", "used"),
     [("limit-missed", True, 15), ("limit-missed", False, 10), ("hosts-differ", True, 10)],
@@ -381,5 +439,10 @@ def test_markdown():
     text = sweep_markdown(sweep_results(documents))
     assert text.startswith("## Sweep\n\n3 of 4 tests used, 1 failed.\n\n### Best settings\n\n| collective | sizes |")
     assert "| not known: 1 of 3 repeats of the default | NCCL_ALGO=Ring\\|&lt;b> |" in text
-    assert "| all_reduce #1 | fail |" in text
+    point = documents[0]["points"]["sweep"]
+    header = "### Points that are not used\n\n| point | verdict | id |\n| :--- | :--- | :--- |\n"
+    assert f"{header}| all_reduce #1 | fail | {point['id']} |\n" in text
+    # What is beyond the noise is said below the gains, and with what the changes are to be compared above these.
+    assert " |\n\nA gain is beyond the noise if it exceeds" in text
+    assert "### Change of speed by one factor, all others held\n\nCompare them with the noise above.\n\n| coll" in text
     assert "no setting is beyond the noise faster" in text
