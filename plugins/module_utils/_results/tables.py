@@ -106,7 +106,7 @@ PAIR_NOTE = (
 )
 
 VERDICT_MEANINGS = {
-    "pass": "every value that the program checked is right, the output is whole, and limits that were given are kept",
+    "pass": "every value that the program checked is right, the output is whole, and no limit is missed",
     "unchecked": "the output is whole, but no value was checked (-c 0), or none of the limits that were given could be applied",
     "incomplete": "the output is not whole; the rows that are there are kept",
     "fail": "wrong values, a limit or an assertion that is not kept, or a run that was not the one that was meant",

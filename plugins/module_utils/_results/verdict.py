@@ -240,15 +240,24 @@ class Judge:
         self._assertions = [dataclasses.replace(assertion, name=next(names)) for assertion in self._assertions]
 
     def judge_all(self, documents: t.Sequence[ResultDocument]) -> tuple[list[ResultDocument], list[str]]:
-        """The documents as ``judge`` has them, and a warning of each rule that is for none of them.
+        """The documents as ``judge`` has them, and a warning of each rule that is for none of them, or could be checked in none.
 
-        Such a rule is also in the ``verdicts`` of the first document, as not checked.
+        A rule that is for none is also in the ``verdicts`` of the first document, as not checked.
         """
         judged = [self.judge(document) for document in documents]
         unused = [_entry(rule, reason=_FOR_NONE) for rule in self._unused(documents)] if judged else []
         if unused:
             judged[0] = {**judged[0], "verdicts": [*judged[0]["verdicts"], *unused]}
-        return judged, [entry["message"] for entry in unused]
+        entries = [entry for document in judged for entry in document["verdicts"]]
+        checked = {entry["rule"] for entry in entries if entry["passed"] is not None}
+        # Of a reference most sizes are not measured.
+        told = {rule.name for rule in self._rules if not rule.source} - checked
+        told |= {entry["rule"] for entry in unused}
+        warnings: dict[str, str] = {}
+        for entry in entries:
+            if entry["rule"] in told:
+                warnings.setdefault(entry["rule"], entry["message"])
+        return judged, list(warnings.values())
 
     def _unused(self, documents: t.Sequence[ResultDocument]) -> list[Rule]:
         """The rules that are for none of the documents. Of a reference, which has a rule for each size of cluster, at most one."""

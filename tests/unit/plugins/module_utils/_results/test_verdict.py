@@ -195,6 +195,22 @@ def test_a_rule_that_is_for_no_test_is_told():
     assert judge.judge_all([]) == ([], [])
 
 
+def test_a_rule_that_could_be_checked_in_no_test_is_told():
+    rules = [
+        {"name": "A", "limit": 1},
+        {"name": "B", "limit": 1, "size": "4G"},
+        {"name": "C", "limit": 1, "size": "2G"},
+    ]
+    rules += [{"name": "D", "transport": {"gdr": True}}]
+    documents = [document(), document([(G, 300.0), (2 * G, 310.0)])]
+    judged, warnings = Judge({"rules": rules}).judge_all(documents)
+    assert warnings == [
+        "B: not checked, the test has no out-of-place busbw at 4 GiB",
+        "D: not checked, NCCL's own log is not there",
+    ]
+    assert [one["verdict"] for one in judged] == ["pass", "pass"]
+
+
 def test_published_values_of_other_clusters_are_told_once():
     judge = Judge({"reference": references()[0].name})
     judged, warnings = judge.judge_all([document(collective="scatter")])
