@@ -92,7 +92,9 @@ def test_the_ceiling_is_that_of_what_was_found(changes, told):
 
 def test_a_rule_by_the_ceiling_needs_nothing_typed_in():
     judge = Judge({"rules": [{"name": "Network", "ceiling_percent": 95}]})
-    entry = judge.judge(document())["verdicts"][1]
+    result = judge.judge(document())
+    entry = result["verdicts"][1]
+    assert result["hardware"] == FOUND
     assert (entry["limit"], entry["passed"]) == (380.0, False) and "400 Gb/s x 8 rails" in entry["source"]
     assert judge.judge(document(hardware=None))["verdicts"][1]["passed"] is None
 

@@ -8,6 +8,7 @@ import json
 import pathlib
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import COLLECTIVES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import bus_factor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
@@ -146,6 +147,62 @@ def test_entry_says_where_the_limit_comes_from_and_by_how_much():
     # Where each size is held against it, also up to the largest.
     _result, entry = judged({"limit": 999, "min_bytes": "1G", "over": "each"})
     assert (entry["min_bytes"], entry["max_bytes"], entry["size"]) == (G, 8 * G, G)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (
+            {"limit": 360},
+            "peak out-of-place busbw at least 360 GB/s: 370 GB/s at 8 GiB, 2.78 % above 360 GB/s (the rule)",
+        ),
+        (
+            {"limit": 20, "size": 8, "metric": "out_of_place.time_us"},
+            "out-of-place time_us at 8 B at most 20 us: 15 us at 8 B, 33.3 % below 20 us (the rule)",
+        ),
+        (
+            {"limit": 12, "max_bytes": 8, "metric": "in_place.time_us"},
+            "each in-place time_us up to 8 B at most 12 us: 15 us at 8 B, 20 % above 12 us (the rule)",
+        ),
+        (
+            {"limit": 300, "min_bytes": "1G", "max_bytes": "8G", "over": "each"},
+            "each out-of-place busbw from 1 GiB up to 8 GiB at least 300 GB/s: 300 GB/s at 1 GiB, 0 % above 300 GB/s (the rule)",
+        ),
+        (
+            {"limit": 230, "metric": "avg_busbw"},
+            "average bus bandwidth at least 230 GB/s: 226.7 GB/s, 1.43 % below 230 GB/s (the rule)",
+        ),
+        (
+            {"ceiling_percent": 90},
+            "peak out-of-place busbw at least 90 % of the ceiling: 370 GB/s at 8 GiB, 2.78 % above 360",
+        ),
+        (
+            {"dip_percent": 5},
+            "out-of-place busbw from 1 MiB falls by at most 5 %: no fall, 100 % below the limit of 5 %",
+        ),
+        (
+            {"cliff_factor": 2, "max_bytes": "1G"},
+            "out-of-place time_us up to 1 GiB grows by at most 2 times from size to size: 6711 us at 1 GiB, 447 times the 15 us",
+        ),
+    ],
+)
+def test_a_rule_without_a_name_says_itself_what_it_asks_for(rule, message):
+    _result, entry = judged(rule, thresholds={"topology": TOPOLOGY})
+    assert entry["message"][: len(message)] == message
+
+
+def test_what_was_not_measured_in_one_placement_keeps_and_misses_nothing():
+    tested = document()
+    for row in tested["rows"]:
+        row["in_place"] = None
+    result, entry = judged({"limit": 1, "metric": "in_place.busbw"}, tested)
+    assert (entry["passed"], result["verdict"]) == (None, "unchecked")
+    assert entry["message"].endswith("not checked, the test has no in-place busbw")
+
+
+def test_each_collective_that_may_run_may_have_a_rule():
+    for collective in COLLECTIVES:
+        assert judged({"limit": 1, "collective": collective}, document(collective=collective))[1]["passed"] is True
 
 
 def test_no_bandwidth_at_all_misses_each_limit():
@@ -393,6 +450,11 @@ def test_assertions(that, passed, told, compiled):
     json.dumps(entry, allow_nan=False)
     assert (entry["passed"], result["verdict"]) == (passed, "pass" if passed else "fail")
     assert entry["message"].startswith("ranks" if passed else told)
+
+
+def test_an_assertion_without_words_tells_its_expression(compiled):
+    (_wrong, entry) = Judge(assertions=[{"that": "rank_count == `8`"}], compiled=compiled).judge(document())["verdicts"]
+    assert (entry["rule"], entry["message"]) == ("rank_count == `8`", "the assertion does not hold: rank_count == `8`")
 
 
 def runs(*factors):
@@ -702,7 +764,16 @@ def test_one_host_has_no_network():
         ({"transport": {"gdr": "yes"}}, "thresholds.rules[0].transport.gdr: 'yes' "),
         ({"transport": {"network": []}}, "thresholds.rules[0].transport.network: [] "),
         ({"transport": {"gdr": True}, "limit": 1}, "thresholds.rules[0]: 'limit, transport' "),
-        ({"transport": {"gdr": True}, "size": 8}, "thresholds.rules[0].size: 8 "),
+        *(
+            ({"transport": {"gdr": True}, name: value}, f"thresholds.rules[0].{name}: ")
+            for name, value in (
+                ("size", 8),
+                ("min_bytes", 8),
+                ("max_bytes", 8),
+                ("over", "each"),
+                ("metric", "avg_busbw"),
+            )
+        ),
     ],
 )
 def test_rules_are_checked(rule, message):
