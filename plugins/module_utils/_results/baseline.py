@@ -338,9 +338,7 @@ def compare_results(before: t.Sequence[ResultDocument], after: t.Sequence[Result
     known) and ``outcome``: one of OUTCOMES. ``counts`` of the outcomes, ``transport`` of both sides, a text for each that there
     is, ``summary`` in words, ``table`` and ``markdown`` for people.
     """
-    sides = [
-        samples_of(document for document in side if document["verdict"] != "incomplete") for side in (before, after)
-    ]
+    sides = [samples_of(_whole_runs(side)) for side in (before, after)]
     noise = Noise(*sides)
     keys = sorted(set(sides[0]) | set(sides[1]))
     rows = [_compared(key, sides[0].get(key), sides[1].get(key), noise) for key in keys]
@@ -352,6 +350,13 @@ def compare_results(before: t.Sequence[ResultDocument], after: t.Sequence[Result
     result["table"] = _table(result)
     result["markdown"] = _markdown(result)
     return result
+
+
+def _whole_runs(documents: t.Iterable[ResultDocument]) -> t.Iterable[ResultDocument]:
+    """Those that are whole, and of one that is there twice, as if a file was named again, one: two of it would have no noise."""
+    return {
+        _run_of(document)["digest"]: document for document in documents if document["verdict"] != "incomplete"
+    }.values()
 
 
 OUTCOMES = ("slower", "faster", "within noise", "noise unknown", "without a time", "only before", "only after")

@@ -250,6 +250,12 @@ def test_what_only_one_side_has_is_told():
     assert compare_results([], [])["summary"] == "Nothing was measured on either side."
 
 
+def test_a_run_that_is_named_twice_is_one_run():
+    """Of the same file three times nothing is known of the noise."""
+    assert set(outcomes([run()] * 3, [run(1.5)])) == {"noise unknown"}
+    assert {row["before"]["n"] for row in compare_results([run(), run(1.1), run()], [run()])["rows"]} == {2}
+
+
 def test_what_was_measured_without_its_time_is_on_both_sides():
     """With -C the programs print the time of the CPU in its place."""
     (before,) = parse_results((LOG.parent / "nccl_tests" / "2.17-cputime.txt").read_text().splitlines())
@@ -266,7 +272,7 @@ def test_what_was_measured_without_its_time_is_on_both_sides():
 def test_what_failed_or_is_not_complete_is_told():
     wrong, cut = run(verdict="fail"), run(verdict="incomplete")
     told = " Tests that failed are compared, too: 0 of 1 before, 2 of 3 after. Tests that are not complete are left out: 0 of 1 before, 1 of 3 after."
-    found = compare_results([run()], [wrong, wrong, cut])
+    found = compare_results([run()], [wrong, run(1.1, verdict="fail"), cut])
     assert found["summary"].endswith(told) and told in found["table"] and told in found["markdown"]
     assert {row["after"]["n"] for row in found["rows"]} == {2}
     assert "Tests that" not in compare_results([run()], [run(verdict="unchecked")])["summary"]
