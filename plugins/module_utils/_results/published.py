@@ -25,9 +25,11 @@ _OTHER_NETWORK = 1.3
 
 
 def is_gpu(part: str, names: t.Sequence[str | None]) -> bool:
-    """Whether a part of a name stands in those of all devices; B200 is not what GB200 has."""
+    """Whether a part of a name stands in those of all devices that have one; B200 is not what GB200 has."""
     pattern = re.compile(rf"(?<![a-z0-9]){re.escape(part)}", re.IGNORECASE)
-    return bool(names) and all(pattern.search(name or "") for name in names)
+    # A file of -J names the first device of each process.
+    known = [name for name in names if name]
+    return bool(known) and all(map(pattern.search, known))
 
 
 def published(

@@ -189,6 +189,7 @@ def test_entry_says_where_the_limit_comes_from_and_by_how_much():
 def test_a_rule_without_a_name_says_itself_what_it_asks_for(rule, message):
     _result, entry = judged(rule, thresholds={"topology": TOPOLOGY})
     assert entry["message"][: len(message)] == message
+    assert bool(entry.get("missed_sizes")) == (entry["passed"] is False and entry["size"] is not None)
 
 
 def test_what_was_not_measured_in_one_placement_keeps_and_misses_nothing():
@@ -237,6 +238,17 @@ def test_rules_are_for_some_tests(rule, tested, applies):
     thresholds = {"topology": {"network": "ib"}}
     result, entry = judged({"limit": 1, **rule}, document(**tested), thresholds=thresholds)
     assert (entry is not None, result["verdict"]) == ((True, "pass") if applies else (False, "unchecked"))
+
+
+def test_a_rule_for_a_gpu_is_for_those_that_are_named():
+    """A file of -J names only the first GPU of a process."""
+    path = DOCS.parent / "tests" / "unit" / "fixtures" / "nccl_tests" / "2.19.6-two-gpus-a-process.json"
+    (tested,) = parse_results([path.read_text(encoding="utf-8")])
+    for gpu, passed in (("Stand-in", [True]), ("H100", [])):
+        entries = Judge({"rules": [{"limit": 1e-9, "gpu": gpu}]}).judge(tested)["verdicts"][1:]
+        assert [entry["passed"] for entry in entries] == passed
+    tested["ranks"] = [{**rank, "name": None} for rank in tested["ranks"]]
+    assert Judge({"rules": [{"limit": 1e-9, "gpu": "Stand-in"}]}).judge(tested)["verdict"] == "unchecked"
 
 
 def test_a_rule_that_is_for_no_test_is_told():
@@ -795,6 +807,7 @@ def test_rules_are_checked(rule, message):
         ({"thresholds": {"topology": {"nic_gbps": 1e9}}}, "thresholds.topology.nic_gbps: 1000000000.0 "),
         ({"thresholds": {"topology": {"in_network_reduction": "x"}}}, "thresholds.topology.in_network_reduction: 'x' "),
         ({"thresholds": {"reference": "mine"}}, "thresholds.reference: 'mine' "),
+        ({"baseline": make_baseline([document()]), "baseline_percent": -1}, "baseline.tolerance_percent: -1 "),
         *(
             (
                 {"thresholds": {"reference": "oci-h100", "reference_tolerance_percent": value}},
