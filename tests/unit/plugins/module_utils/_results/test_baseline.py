@@ -98,6 +98,7 @@ def test_baseline_is_of_the_published_schema():
 
 def test_a_run_counts_once():
     first = make_baseline([run()])
+    assert saved_text(first, []) == "all_reduce 1 run"
     assert make_baseline([run()], first) == first
     both = make_baseline([run(1.1)], first)
     assert [entry["time_us"]["n"] for entry in both["measurements"]] == [2] * 2 * len(DOCUMENT["rows"])
@@ -259,6 +260,10 @@ def test_a_run_that_is_named_twice_is_one_run():
 def test_what_was_measured_without_its_time_is_on_both_sides():
     """With -C the programs print the time of the CPU in its place."""
     (before,) = parse_results((LOG.parent / "nccl_tests" / "2.17-cputime.txt").read_text().splitlines())
+    baseline = make_baseline([before])
+    assert read_baseline(baseline_text(baseline)) == baseline and not any(
+        "time_us" in entry for entry in baseline["measurements"]
+    )
     found = compare_results([before], [before])
     assert found["summary"] == f"{len(found['rows'])} measurements: {len(found['rows'])} without a time."
     assert {row["outcome"] for row in found["rows"]} == {"without a time"}
@@ -307,6 +312,22 @@ def test_table_and_markdown():
     (slower,) = [line for line in result["table"].splitlines() if "slower" in line and "within" not in line]
     assert slower.split()[:5] == ["all_reduce", str(after["rank_count"]), str(after["host_count"]), "float", "sum"]
     assert slower.split()[-3:] == ["-50.0", "2.0", "slower"]
+    names = [
+        "collective",
+        "ranks",
+        "hosts",
+        "type",
+        "placement",
+        "size",
+        "before us",
+        "after us",
+        "change %",
+        "noise %",
+        "outcome",
+    ]
+    assert re.split(" {2,}", result["table"].splitlines()[0]) == names
+    assert result["markdown"].count(f"| {' | '.join(names)} |\n") == 2
+    assert "\n\nTimes are medians over the runs. The change is that of the speed" in result["markdown"]
     beyond, everything = result["markdown"].split("## All measurements")
     assert beyond.count("\n| all_reduce") == 1 and everything.count("\n| all_reduce") == number
 
