@@ -269,6 +269,7 @@ def test_rules_are_told_in_every_format_as_they_were_judged():
         rule = entry["rule"]
         assert line[0] == {True: "pass", False: "fail", None: "unchecked"}[entry["passed"]]
         assert rule in line[1] or entry["message"] in line[1]
+        assert line[6] == entry["source"] and bool(line[3]) == (entry["value"] is not None)
         case = cases[rule]
         if entry["passed"] is None:
             assert rule not in labels and case.find("skipped").get("message") == entry["message"]
@@ -284,7 +285,8 @@ def test_rules_are_told_in_every_format_as_they_were_judged():
             assert entry["message"] in texts["markdown"].replace("\\", "")
     limits = texts["markdown"].partition("## Limits")[2].replace("\\", "").strip().splitlines()
     for line, entry in zip(limits[2:], entries):
-        _begin, verdict, _test, _what, value, limit, percent, *_source = (cell.strip() for cell in line.split("|"))
+        _begin, verdict, _test, _what, value, limit, percent, source, *_end = (cell.strip() for cell in line.split("|"))
+        assert source == entry["source"] and bool(value) == (entry["value"] is not None)
         assert verdict == {True: "pass", False: "**fail**", None: "unchecked"}[entry["passed"]]
         assert percent == ("" if entry["percent"] is None else f"{entry['percent']:+.1f}")
         if percent:
@@ -818,3 +820,9 @@ def test_the_page_has_the_settings_of_each_test():
     wanted = {"NCCL_ALGO": "Ring", "duration_s": "1.5", "NCCL version": "2.28.7", "iters": "20"}
     assert {name: settings.get(name) for name in wanted} == wanted and "argv" not in settings
     assert details["command"] == "all_reduce_perf"
+    assert (test.operation, test.name) == (
+        "all_reduce float sum, NCCL_ALGO=Ring",
+        "all_reduce float sum, 16 ranks on 2 hosts, NCCL_ALGO=Ring",
+    )
+    unnamed = make_report([{**document, "collective": None, "ranks": []}])
+    assert unnamed.tests[0].name == "unnamed collective float sum, NCCL_ALGO=Ring"

@@ -131,6 +131,30 @@ def test_a_drift_is_one_that_is_four_deviations_of_its_noise(noise, found):
     assert ids(soaked) == found
 
 
+def test_of_fewer_than_six_cycles_there_is_no_drift():
+    drifts = [find_soak(rows([400.0] * 3 + [300.0] * (count - 3)))["sizes"][0]["drift_percent"] for count in (5, 6)]
+    assert drifts == [None, -25.0]
+
+
+def test_a_drift_is_told_with_the_most_that_a_size_lost():
+    curves = [
+        rows([400 * (1 - share * number / 120) for number in range(120)], size)
+        for size, share in ((G, 0.1), (2 * G, 0.3))
+    ]
+    found = [row for cycle in zip(*curves) for row in cycle]
+    (problem,) = soak_problems(find_soak(found), found)
+    # From the middle of the first third, 19.5 of 120, to that of the last, 99.5.
+    assert "by 21 %" in problem.cause and problem.evidence == "-6.78 % at 1 GiB, -21 % at 2 GiB"
+
+
+def test_of_many_dips_the_deepest_are_kept_in_their_order():
+    values = [400.0] * 400
+    values[10:70] = range(240, 300)
+    soak = find_soak(rows(values[::-1]))
+    assert soak["sizes"][0]["dips"] == 60
+    assert [dip["busbw"] for dip in soak["dips"]] == list(range(289, 239, -1))
+
+
 def test_small_sizes_are_noise():
     values = [0.5, 0.5, 0.5, 0.1, 0.5, 0.5, 0.2, 0.2, 0.2]
     assert ids(rows(values, size=1024)) == [] and ids(rows(values, size=M)) == ["soak-dip", "soak-drift"]

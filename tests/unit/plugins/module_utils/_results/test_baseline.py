@@ -299,6 +299,12 @@ def test_another_transport_is_told():
     assert found["transport"] == {"before": ["IB, GDR, 2 channels"], "after": ["Socket, no GDR, 2 channels"]}
     told = "Transport before: IB, GDR, 2 channels. Transport after: Socket, no GDR, 2 channels."
     assert found["summary"].endswith(told) and told in found["markdown"]
+    assert found["markdown"].startswith("# Comparison\n\n6 measurements: ")
+    ib = "IB, GDR, 2 channels"
+    for before, after, words in ((None, known, ("unknown", ib)), (known, None, (ib, "unknown"))):
+        found = compare_results([run(transport=before)], [run(transport=after)])
+        assert found["summary"].endswith(f" Transport before: {words[0]}. Transport after: {words[1]}.")
+    assert "Transport" not in compare_results([run()], [run()])["summary"]
     assert "Transport" not in compare_results([run(transport=known)], [run(transport=known)])["summary"]
 
 
@@ -328,6 +334,9 @@ def test_table_and_markdown():
     assert re.split(" {2,}", result["table"].splitlines()[0]) == names
     assert result["markdown"].count(f"| {' | '.join(names)} |\n") == 2
     assert "\n\nTimes are medians over the runs. The change is that of the speed" in result["markdown"]
+    assert result["markdown"].index("## Beyond the noise\n\n| collective") < result["markdown"].index(
+        "## All measurements"
+    )
     beyond, everything = result["markdown"].split("## All measurements")
     assert beyond.count("\n| all_reduce") == 1 and everything.count("\n| all_reduce") == number
 
