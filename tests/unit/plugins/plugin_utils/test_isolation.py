@@ -362,6 +362,20 @@ def test_what_follows_from_the_settings_is_not_taken_from_a_file():
     assert begun(before=json.dumps(document))["resumed"]
 
 
+def test_limits_that_are_given_are_those_of_nodes_alone_and_of_groups():
+    state = begun(settings={"limit": "40", "inside_limit": "300", "tolerance_percent": "5"})["document"]["state"]
+    assert (state["limits"], state["tolerance_percent"]) == ({"inside": 300, "between": 40}, 5)
+
+
+def test_a_search_that_finds_all_good_says_no_more():
+    search = begun(3)
+    while search["runs"]:
+        search = played(search)
+    table = _isolation.report(search["document"], False)["table"]
+    assert table.startswith("3 nodes, 4 rounds, 6 tests: 3 nodes good\n")
+    assert not [word for word in ("fail", "To do", "--limit", "not over") if word in table]
+
+
 def test_the_report_has_what_is_bad_as_problems():
     search = begun(3)
     slow = copy.deepcopy(parsed())
@@ -439,10 +453,24 @@ def test_a_pair_that_never_ran_is_not_told_as_a_slow_path():
     assert told["id"] == "path-slow"
 
 
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ([1], "1 node alone"),
+        ([1, 1], "2 nodes alone"),
+        ([2], "1 pair"),
+        ([2, 3, 2], "1 group of 3 nodes, 2 pairs"),
+        ([4, 4, 3], "2 groups of 4 nodes, 1 group of 3 nodes"),
+    ],
+)
+def test_the_groups_of_a_round_in_words(sizes, words):
+    assert _isolation._sizes([["g"] * size for size in sizes]) == words
+
+
 def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
-    verdicts = {"a": "bad", "b": "good", "c": "good", "d": "suspect", "e": "good"}
+    verdicts = {"a": "bad", "b": "good", "c": "good", "d": "suspect", "e": "good", "f": "bad"}
     document = {"nodes": [{"node": name, "verdict": verdict} for name, verdict in verdicts.items()]}
-    places = {"a": "n1", "b": "n1", "c": "n2", "d": "n3", "e": None, "other": "n4"}
+    places = {"a": "n1", "b": "n1", "c": "n2", "d": "n3", "e": None, "f": None, "other": "n4"}
     pods = [{"metadata": {"name": name}, "spec": {"nodeName": node} if node else {}} for name, node in places.items()]
 
     def node(name, labels=None, taints=None):

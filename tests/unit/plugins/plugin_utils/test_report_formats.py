@@ -690,6 +690,8 @@ def test_the_worst_is_what_misses_its_limit_by_most(failed):
     wrong = {"rule": "no wrong values", "passed": False, "percent": None, "message": "values are wrong"}
     worst = make_report([failed, worse, {**failed, "verdicts": [worse["verdicts"][0], wrong]}]).worst()
     assert (worst["test"], worst["why"]) == (3, "values are wrong")
+    nowhere = [{**failed["problems"][1], "host": None}, {**failed["problems"][1], "host": "g7"}]
+    assert make_report([{**failed, "problems": nowhere}]).worst()["host"] == "g7"
     assert make_report(parsed()).worst() is None
 
 
@@ -743,6 +745,9 @@ def test_curves_are_medians_of_repeats(swept):
     assert outside[0].label == "NCCL_ALGO=NVLS" and {curve.label for curve in outside[1:]} == {
         *("default", "NCCL_ALGO=Ring", "NCCL_ALGO=Tree"),
     }
+    # The fastest has the first colour, whatever its name.
+    assert [curve.peak for curve in outside] == sorted((curve.peak for curve in outside), reverse=True)
+    assert outside[-1].label == "NCCL_ALGO=Tree" and outside[1].label != "NCCL_ALGO=Tree"
     values = sorted(
         document["rows"][-1]["out_of_place"]["busbw"]
         for document in swept.documents
