@@ -226,6 +226,27 @@ def test_numbers_of_each_test_in_junit_and_markdown(unlike):
     ]
 
 
+@pytest.mark.parametrize(
+    ("points", "time", "command"),
+    [
+        (
+            {"argv": ["all_reduce_perf", "-b", "1 K"], "duration_s": 12.3456},
+            "12.346",
+            "command: all_reduce_perf -b '1 K'",
+        ),
+        ({}, "0.0", None),
+    ],
+)
+def test_a_case_of_junit_has_its_time_its_command_and_its_transport(points, time, command):
+    (document,) = parsed(TEXT + LOG.format(host="g1"))
+    document.update(points=points, verdict="fail", problems=[])
+    (case,) = ElementTree.fromstring(render(make_report([document]), ["junit"])[0]["junit"].encode()).iter("testcase")
+    assert case.get("time") == time and case.find("failure").get("message") == "the verdict is fail"
+    lines = case.find("system-out").text.splitlines()
+    assert f"transport: {text_report.transport_text(document)}" in lines
+    assert [line for line in lines if line.startswith("command")] == [command] * bool(command)
+
+
 def test_json_follows_its_schema_and_has_what_is_beside_the_tests(whole, swept, isolation):
     value = json.loads(whole["json"])
     check_schema("results-v1.schema.json", value)
