@@ -226,6 +226,47 @@ def test_numbers_of_each_test_in_junit_and_markdown(unlike):
     ]
 
 
+def test_the_columns_of_the_report_in_markdown(whole):
+    tables = {
+        "## Summary": "# | collective | tool | ranks | hosts | peak busbw (GB/s) | at size | average busbw (GB/s) | wrong | verdict",
+        "### Hosts of the sweep": "host | ranks | devices",
+        "Hosts:": "host | ranks | devices",
+        "Settings:": "setting | value",
+        "## Limits": "verdict | test | what | value | limit | by % | from",
+        "## Good and bad hosts": "host | verdict | where | evidence",
+        "The slowest of 66:": "host | and host | busbw (GB/s) | from the median %",
+    }
+    texts = (
+        "collective",
+        "tool",
+        "verdict",
+        "host",
+        "and host",
+        "devices",
+        "setting",
+        "value",
+        "test",
+        "what",
+        "from",
+        "where",
+        "evidence",
+    )
+    for heading, columns in tables.items():
+        names = columns.split(" | ")
+        # The values of limits are numbers.
+        left = [name for name in names if name in texts and (name, heading) != ("value", "## Limits")]
+        rule = " | ".join(":---" if name in left else "---:" for name in names)
+        assert f"\n\n{heading}\n\n| {columns} |\n| {rule} |\n" in whole["markdown"], heading
+
+
+def test_a_failed_case_of_junit_tells_each_problem_with_its_host(whole):
+    (told,) = [text for text in re.findall(r"<failure[^>]*>([^<]*)<", whole["junit"]) if "Cause: " in text]
+    assert told.startswith(
+        "error wrong-values on g2\nCause: The collective delivered wrong values.\nCure: Run the test on "
+    )
+    assert "\nSeen: 3 at size 1048576 out-of-place\n\nwarning output-cut\nCause: The output ends" in told
+
+
 @pytest.mark.parametrize(
     ("points", "time", "command"),
     [
