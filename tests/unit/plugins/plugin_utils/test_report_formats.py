@@ -115,6 +115,10 @@ def test_a_test_whose_values_were_not_checked_has_no_wrong_values_either():
     unchecked[0]["summary"].update(wrong=None, checked=False)
     page = render(make_report([*parsed(), *unchecked]), ["html"])[0]["html"]
     assert "<dt>Wrong values</dt><dd>0, not checked in 1 of 2 tests</dd>" in page
+    (overview,) = [table for table in Page(page).tables if any("not checked" in line for line in table)]
+    assert [line[6] for line in overview if line] == ["0", "not checked"]
+    # By which the script knows what is to come last.
+    assert '<td class="n" data-sort="">not checked</td>' in page
 
 
 def test_the_same_numbers_everywhere(whole, whole_report):
@@ -257,6 +261,9 @@ def test_the_columns_of_the_report_in_markdown(whole):
         left = [name for name in names if name in texts and (name, heading) != ("value", "## Limits")]
         rule = " | ".join(":---" if name in left else "---:" for name in names)
         assert f"\n\n{heading}\n\n| {columns} |\n| {rule} |\n" in whole["markdown"], heading
+    assert "leaves out what is not good:\n\n    all:!gpu-5\n" in whole["markdown"]
+    good = {"nodes": [{"node": "gpu-1", "verdict": "good"}]}
+    assert "leaves out" not in render(make_report(parsed(), isolation=good), ["markdown"])[0]["markdown"]
 
 
 def test_a_failed_case_of_junit_tells_each_problem_with_its_host(whole):
@@ -265,6 +272,25 @@ def test_a_failed_case_of_junit_tells_each_problem_with_its_host(whole):
         "error wrong-values on g2\nCause: The collective delivered wrong values.\nCure: Run the test on "
     )
     assert "\nSeen: 3 at size 1048576 out-of-place\n\nwarning output-cut\nCause: The output ends" in told
+
+
+def test_the_page_has_the_peak_the_outcomes_of_a_sweep_and_the_slowest_pairs(whole, whole_report):
+    peak = max(test.document["summary"]["peak_busbw"] for test in whole_report.tests)
+    assert re.search(rf"<dt>Peak busbw</dt><dd>{peak:.2f} GB/s, all_\w+ at \d GiB[;<]", whole["html"])
+    tables = Page(whole["html"]).tables
+    outcomes = {
+        (line[0], line[3]) for table in tables for line in table if len(line) == 8 and line[0].startswith(("n", "NCCL"))
+    }
+    # By 30 %, 1 % and -22 % of the bandwidth of large sizes, and hardly of the time of small ones.
+    assert {
+        *(("nothing set (default)", "the default"), ("NCCL_ALGO=NVLS", "faster"), ("NCCL_ALGO=Tree", "slower")),
+        ("NCCL_ALGO=Ring", "within noise"),
+    } <= outcomes
+    assert not {("NCCL_ALGO=NVLS", "slower"), ("NCCL_ALGO=Tree", "faster")} & outcomes
+    (pairs,) = [list(filter(None, table)) for table in tables if any("failed" in line for line in table)]
+    assert len(pairs) == 21 and [line[2] for line in pairs[:2]] == ["failed", "11.20"]
+    assert "nccl-tests 2.17.6, NCCL 2.28.7, float, sum, busbw: peak" in whole["html"]
+    assert "<h3>What each factor does, all others held</h3>" in whole["html"]
 
 
 @pytest.mark.parametrize(
@@ -597,9 +623,14 @@ def test_a_soak_and_a_straggler_are_in_every_format():
     assert texts["html"].count("soak-1-wide") > 1
     # A line for each size, not one for each cycle.
     assert sum(line.lstrip().startswith(format_size(document["rows"][0]["size"])) for line in table.splitlines()) == 1
-    samples = {name: value for (name, _labels), value in samples_of(texts["openmetrics"]).items()}
-    assert samples["gpufabric_nccl_straggler_share_ratio"] == 0.31 and samples["gpufabric_nccl_soak_dips"] == 1
-    assert samples["gpufabric_nccl_soak_drift_ratio"] > 0
+    samples = {name: (dict(labels), value) for (name, labels), value in samples_of(texts["openmetrics"]).items()}
+    labels, share = samples["gpufabric_nccl_straggler_share_ratio"]
+    assert (labels["host"], labels["rank"], share) == (host, "1", 0.31)
+    (entry,) = document["soak"]["sizes"]
+    labels, dips = samples["gpufabric_nccl_soak_dips"]
+    names = ("size", "type", "redop", "root")
+    assert [labels[name] for name in names] == [str(entry[name]) for name in names] and dips == 1
+    assert samples["gpufabric_nccl_soak_drift_ratio"][1] == pytest.approx(entry["drift_percent"] / 100) != 0
     JUNIT.validate(texts["junit"])
 
 
