@@ -291,6 +291,20 @@ def test_the_page_has_the_peak_the_outcomes_of_a_sweep_and_the_slowest_pairs(who
     assert len(pairs) == 21 and [line[2] for line in pairs[:2]] == ["failed", "11.20"]
     assert "nccl-tests 2.17.6, NCCL 2.28.7, float, sum, busbw: peak" in whole["html"]
     assert "<h3>What each factor does, all others held</h3>" in whole["html"]
+    assert re.search(
+        r"<p>66 pairs of 12 hosts\. Their median is 47\.\d\d GB/s: red is slower, blue faster\. 1 failed", whole["html"]
+    )
+    assert whole["html"].count("&middot; test 25. all_reduce</p>") == 2
+
+
+def test_the_page_has_what_all_tests_share_and_between_what_they_are(unlike):
+    text = render(unlike, ["html"])[0]["html"]
+    assert "<dt>Hosts</dt><dd>1 to 2</dd>" in text and "<dt>Ranks</dt><dd>8 to 16</dd>" in text
+    one = render(make_report(parsed()), ["html"])[0]["html"]
+    assert "<dt>Hosts</dt><dd>2</dd>" in one and "<dt>Ranks</dt><dd>16</dd>" in one
+    shared = page._shared_settings(unlike)
+    # Two of the three are of other programs.
+    assert shared["iters"] == "20" and "program" not in shared
 
 
 @pytest.mark.parametrize(
@@ -358,6 +372,7 @@ def test_rules_are_told_in_every_format_as_they_were_judged():
         assert line[0] == {True: "pass", False: "fail", None: "unchecked"}[entry["passed"]]
         assert rule in line[1] or entry["message"] in line[1]
         assert line[6] == entry["source"] and bool(line[3]) == (entry["value"] is not None)
+        assert line[5] == ("" if entry["percent"] is None else f"{entry['percent']:+.1f}")
         case = cases[rule]
         if entry["passed"] is None:
             assert rule not in labels and case.find("skipped").get("message") == entry["message"]
