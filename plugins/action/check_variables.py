@@ -347,6 +347,16 @@ def option_names(text: str) -> list[str]:
     return re.findall(r"^ {6}(\w+):", text, re.MULTILINE)
 
 
+def _spec_of(name: str, specs: t.Mapping[pathlib.Path, str]) -> Spec:
+    """The option of a name in the first role that has it. ``specs``: the text of argument_specs by role."""
+    texts = [text for text in specs.values() if names_in(text, [name])]
+    entries = yaml.safe_load(texts[0])["argument_specs"].values() if texts else []
+    return next(
+        (entry["options"][name] for entry in entries if name in entry.get("options", ())),
+        _SPECS_OF_PLAYBOOKS.get(name, {}),
+    )
+
+
 def names_in(text: str, names: t.Collection[str]) -> list[str]:
     """Those of the names that are options in the text of argument_specs."""
     return [name for name in names if re.search(rf"^ +{re.escape(name)}:", text, re.MULTILINE)]
@@ -476,6 +486,9 @@ class ActionModule(VariablesAction):
         options = {*OF_PLAYBOOKS, *(name for text in specs.values() for name in option_names(text))}
         own = {host: self._task_vars["hostvars"].raw_get(host) for host in hosts}
         given = {name for variables in own.values() for name in options.intersection(variables)}
+        mine = own[hosts[0]]
+        # As files of the play do.
+        set_for_all |= {name for name in given & {*mine} if self._task_vars.get(name, mine[name]) != mine[name]}
         for role, text in specs.items():
             # They are read on each host in a task of its own, when the other hosts have begun already.
             names = [name for name in OWN if name in given and name.startswith(f"{role.name}_")]
@@ -487,17 +500,17 @@ class ActionModule(VariablesAction):
             if name in set_for_all or name in (*OWN, *ONLY_EXTRA, *_FACTS) or name.startswith(_OF_CONTROLLER):
                 continue
             values = {host: variables.get(name, _MISSING) for host, variables in own.items()}
-            check_alike(name, values)
-            if _is_of_host(values[hosts[0]], own):
-                check_alike(name, {host: self._of_host(host, name, value) for host, value in values.items()})
+            if any(value != values[hosts[0]] for value in values.values()) or _is_of_host(values[hosts[0]], own):
+                spec = _spec_of(name, specs)
+                check_alike(name, {host: self._of_host(host, name, spec, value) for host, value in values.items()})
 
-    def _of_host(self, host: str, name: str, value: t.Any) -> t.Any:
-        """The value of a variable of a host, which may be a template; as it is, if that names what is not known yet."""
+    def _of_host(self, host: str, name: str, spec: Spec, value: t.Any) -> t.Any:
+        """The value of a variable of a host, as its type says, though it may be a template; as it is, if that names what is not known yet."""
         if value is _MISSING:
             return value
         try:
-            return self._task_vars["hostvars"][host][name]
-        except (AnsibleError, KeyError):
+            return read_value(name, spec, self._task_vars["hostvars"][host][name])
+        except (AnsibleError, KeyError, OptionError):
             return value
 
     def _check_own(self) -> None:

@@ -379,14 +379,22 @@ class Hostvars(dict):
 
 @pytest.fixture
 def together(planned, monkeypatch):
-    def run(extra=(), play=(), also="g1", **variables):
+    def run(extra=(), play=(), also="g1", told=(), **variables):
         monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: dict(extra))
         keywords = types.SimpleNamespace(get_vars=lambda: dict(play), serial=[], strategy="linear")
         monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: keywords)
         hosts = list(variables)
-        told = {"hostvars": Hostvars({also: {}, **variables}), "inventory_hostname": also}
-        told.update(ansible_play_hosts_all=hosts, ansible_play_batch=hosts)
-        return planned(ActionModule, "key_exchange", {"hosts": hosts}, **told)
+        inventory = Hostvars({also: {}, **variables})
+        facts = {
+            "hostvars": inventory,
+            "inventory_hostname": also,
+            "ansible_play_hosts_all": hosts,
+            "ansible_play_batch": hosts,
+        }
+        # What a task is told is what its host has, if nothing takes precedence.
+        return planned(
+            ActionModule, "key_exchange", {"hosts": hosts}, **{**inventory.raw_get(also), **facts, **dict(told)}
+        )
 
     return run
 
@@ -514,6 +522,30 @@ def test_templates_that_are_the_same_for_all_hosts(together):
     # What it names may be known later.
     later = {"report_dir": "{{ rack }}"}
     assert together(g1=later, g2={**later, "rack": None}) == {"changed": False}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        # Inventories in INI have texts for groups, and numbers for hosts.
+        ({"nccl_benchmark_iterations": 20}, {"nccl_benchmark_iterations": "20"}),
+        ({"nccl_benchmark_check": True}, {"nccl_benchmark_check": "yes"}),
+        ({"nccl_benchmark_collectives": "all_reduce,alltoall"}, {"nccl_benchmark_collectives": ["all_reduce", "alltoall"]}),
+        ({"nccl_benchmark_env": {"A": "b"}}, {"nccl_benchmark_env": "A=b"}),
+        ({"isolate_run_id": 7}, {"isolate_run_id": "7"}),
+        ({"report_dir": "{{ rack }}", "rack": "r1"}, {"report_dir": "r1"}),
+        ({"nccl_benchmark_iterations": "{{ rack }}", "rack": 5}, {"nccl_benchmark_iterations": "5"}),
+    ],
+)  # fmt: skip
+def test_what_is_the_same_for_all_hosts_may_be_written_in_several_ways(together, first, second):
+    assert together(g1=first, g2=second) == {"changed": False}
+    assert together(g1=second, g2=first) == {"changed": False}
+
+
+def test_what_the_files_of_a_play_set_is_the_same_for_all_hosts(together):
+    hosts = {"g1": {"report_dir": "a"}, "g2": {"report_dir": "b"}}
+    assert together(**hosts)["msg"].startswith("report_dir: 'b' is not allowed;")
+    assert together(told={"report_dir": "c"}, **hosts) == {"changed": False}
 
 
 def test_the_variables_of_single_hosts_exist():
