@@ -244,6 +244,19 @@ def check_together(
         raise OptionError("serial", given, "a play without it: workers are connected and measured together")
 
 
+def check_for_each(parent: t.Any) -> None:
+    """Raise OptionError if a role is included with ``run_once``: its tasks would run on one host, whose answer Ansible takes for that of all.
+
+    ``parent``: the block of a role's task; what it is included by comes above it.
+    """
+    while parent is not None:
+        # Its property has no value of the play's, since blocks are finalized.
+        if parent._get_parent_attribute("run_once") is True:
+            allowed = "to include the role without it, since its tasks are for each host; what is for all they do once by themselves"
+            raise OptionError("run_once", True, allowed)
+        parent = parent._parent
+
+
 def check_alike(name: str, values: t.Mapping[str, t.Any]) -> None:
     """Raise OptionError for a variable of the whole run that hosts have differently: the value of one would be taken, and the others ignored.
 
@@ -451,11 +464,16 @@ class ActionModule(VariablesAction):
             check_limit(self._task_vars.get("ansible_limit") or "", group, self._task_vars["groups"]["all"])
         if arguments["hosts"] is not None:
             play = self._task.get_play()
+            check_for_each(self._parent)
             everyone, batch = (set(self._task_vars[f"ansible_play_{name}"]) for name in ("hosts_all", "batch"))
             check_together(arguments["hosts"], everyone, batch, play.serial, play.strategy)
             # Tasks that run once take variables from this host, which may be none of them.
             self._check_alike(list(dict.fromkeys([self._task_vars["inventory_hostname"], *arguments["hosts"]])))
         return {"warnings": warnings} if warnings else {}
+
+    @property
+    def _parent(self) -> t.Any:
+        return self._task._parent
 
     def _check_answers(self, extra: t.Collection[str], specs: t.Mapping[pathlib.Path, str]) -> None:
         """Raise OptionError if a variable of the command line, or an answer of a survey, is no value of its type in some role."""

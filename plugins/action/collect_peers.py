@@ -13,6 +13,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import named_peers, problems_twice
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, problems_of
 
+_LEFT_OUT = {"failed": True, "msg": "the task did not run there; include the role for all hosts, without when"}
+
 
 class ActionModule(VariablesAction):
     """Makes the list of workers from what their steps returned."""
@@ -39,6 +41,11 @@ class ActionModule(VariablesAction):
         if not arguments["skip_failed"]:
             return {"peers": named_peers(list(sshds.values()), list(sshds)), "lost": {}}
         steps = {"to run a private sshd": sshds, "to keep the keys of the others": arguments["meshes"]}
+        # Of one that the play or an include left out there is nothing.
+        left_out = {
+            name: _LEFT_OUT for name, sshd in sshds.items() if not {"address", "failed", "unreachable"} & {*sshd}
+        }
+        steps["to run a private sshd"] = {**sshds, **left_out}
         lost = problems_by_host(steps)
         good = {name: sshd for name, sshd in sshds.items() if "address" in sshd and name not in lost}
         # Addresses are compared once they are known to be some.

@@ -45,7 +45,7 @@ options:
   hosts:
     description:
       - Hosts that a role needs at the same time. Fails if there are none, if one is no host of the play, or if the play runs them one after
-        the other (C(serial)) or each on its own (C(strategy=free)).
+        the other (C(serial)) or each on its own (C(strategy=free)), or includes the role for one of them (C(run_once)).
       - Also fails if the inventory has a variable of the whole run, such as C(report_thresholds), for some of them only, or not the same value
         for all. A task that runs once takes the value of the first host, and the others would be ignored.
       - What each host may have of its own is C(gpufabric_control_interface), C(gpufabric_control_subnet), C(gpufabric_data_interface),

@@ -29,7 +29,7 @@ options:
     type: dict
     default: {}
   skip_failed:
-    description: Leave out the workers on which a step failed, and list their problems instead.
+    description: Leave out the workers on which a step failed, or did not run, and list their problems instead.
     type: bool
     default: false
   hostfile:

@@ -363,6 +363,34 @@ def test_hosts_that_are_needed_together(hosts, batch, serial, strategy, message)
     assert str(failure.value).startswith(message)
 
 
+@pytest.mark.parametrize("steps", [(True,), (None, True), (True, None, None), (None,), ()])
+def test_a_role_that_is_included_once_for_all_hosts_is_refused(planned, monkeypatch, steps):
+    """Its tasks would run on the first host, and Ansible takes what they return for that of all: one machine under several names."""
+    monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: {})
+    monkeypatch.setattr(
+        "ansible.playbook.task.Task.get_play",
+        lambda task: types.SimpleNamespace(get_vars=dict, serial=[], strategy="linear"),
+    )
+    parent = None
+    for step in steps:
+        parent = types.SimpleNamespace(_get_parent_attribute={"run_once": step}.get, _parent=parent)
+    monkeypatch.setattr(check_variables.ActionModule, "_parent", property(lambda action: parent))
+    facts = {
+        "hostvars": Hostvars(g1={}, g2={}),
+        "inventory_hostname": "g1",
+        "ansible_play_hosts_all": ["g1", "g2"],
+        "ansible_play_batch": ["g1", "g2"],
+    }
+    result = planned(ActionModule, "key_exchange", {"hosts": ["g1", "g2"]}, **facts)
+    if any(steps):
+        assert result["failed"] and result["msg"] == (
+            "run_once: True is not allowed; allowed: to include the role without it, since its tasks are for each host;"
+            " what is for all they do once by themselves"
+        )
+    else:
+        assert result == {"changed": False}
+
+
 class Hostvars(dict):
     """The variables by host, as they are; and rendered, of which the tests have one template."""
 

@@ -92,7 +92,16 @@ def test_workers_that_fail_are_left_out_with_their_problems(collect):
     assert {name: [item["id"] for item in found] for name, found in second["lost"].items()} == {
         "b": ["step-failed"], "c": ["host-unreachable"], "e": ["host-twice"]
     }  # fmt: skip
-    assert collect(sshds={"b": {}}, skip_failed=True)["peers"] == []
+
+
+@pytest.mark.parametrize("nothing", [{}, {"skipped": True, "changed": False}])
+def test_a_worker_that_the_play_left_out_is_lost_and_not_forgotten(collect, nothing):
+    """A diagnosis would find no problem on a host that it did not look at."""
+    found = collect(sshds={"a": sshd(1), "b": nothing}, skip_failed=True)
+    assert [peer["name"] for peer in found["peers"]] == ["a"] and list(found["lost"]) == ["b"]
+    assert found["lost"]["b"][0]["cause"] == (
+        "The host cannot take part: it failed to run a private sshd: the task did not run there; include the role for all hosts, without when."
+    )
 
 
 @pytest.mark.parametrize("broken", [sshd(2, user="x;y"), sshd(2, address=["x"]), sshd(2, port="{{ 1 }}")])
