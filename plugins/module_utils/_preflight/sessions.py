@@ -65,8 +65,10 @@ _MOST_NOISE, _MOST_ERRORS = 1 << 20, 1 << 16
 _MARK = probe_script.MARK.encode()
 #: What a probe prints its facts in. On other expressions, such as long sums, the parser of Python up to 3.10 crashes.
 _WORD = re.compile(
-    r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:e[+-]\d+)?|None|True|False)(?=[\s,:}\])]|\Z)|[\s,:{}\[\]()]+"""
+    r"""((?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:e[+-]\d+)?|None|True|False)(?=[\s,:}\])]|\Z))|[\s,:{}\[\]()]+"""
 )
+#: The same crash comes of values one after the other, such as [1 -1 -1] and (1)(1)(1). Each value is a 0 here.
+_WITHOUT_COMMA = re.compile(r"[0}\])]\s*[0{\[(]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -325,12 +327,14 @@ def _answer_in(line: str) -> tuple[bool, dict[str, t.Any] | None]:
 
 def _is_plain(text: str, position: int) -> bool:
     """Whether all of a text from a position on is such as a probe prints its facts in."""
+    words = []
     while position < len(text):
         match = _WORD.match(text, position)
         if match is None:
             return False
+        words.append("0" if match[1] else match[0])
         position = match.end()
-    return True
+    return _WITHOUT_COMMA.search("".join(words)) is None
 
 
 class Preflight:

@@ -178,7 +178,11 @@ def test_what_is_no_answer_of_a_probe_is_none():
 
 
 @pytest.mark.parametrize(
-    "text", ["1" + "+1" * 9999, "a" + ".a" * 9999, "1if 1else " * 9 + "1", "--1", "b''", "{'a': 1j}"]
+    "text",
+    [
+        *("1" + "+1" * 9999, "a" + ".a" * 9999, "1if 1else " * 9 + "1", "--1", "b''", "{'a': 1j}"),
+        *("[1 -1]", "[1.5 -1.5]", "()()", "[0][0]", "[0]\t(0)", "('a' 'a')", "{1: 2} {3}", "{1: [2] 3}"),
+    ],
 )
 def test_what_no_probe_prints_does_not_get_to_the_parser(monkeypatch, text):
     # Python up to 3.10 crashes on some of these, if they are long.
