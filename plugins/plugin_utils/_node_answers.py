@@ -18,7 +18,13 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, read_value
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_values, inert, one_line
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
+    clean,
+    clean_line,
+    clean_values,
+    inert,
+    one_line,
+)
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, is_long, without_values
 
 #: What Ansible does something with, in the answer of any module: it makes hosts and groups, marks hosts as unreachable, and takes it for
@@ -69,7 +75,7 @@ def told_by_node(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # The tests of a text; Ansible takes the key for the items of a loop.
         told["results"] = [_without_commands(item) for item in results if isinstance(item, t.Mapping)]
     if isinstance(warnings, list):
-        told["warnings"] = [_words(warning) for warning in warnings]
+        told["warnings"] = [clean_line(_words(warning)) for warning in warnings]
     # From 2.19 on, the traceback is in an object.
     event = getattr(exception, "event", None)
     traceback = getattr(event, "formatted_traceback", exception)
@@ -79,7 +85,25 @@ def told_by_node(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     if isinstance(said, str):
         # A module that crashes gives no more than this.
         told.setdefault("msg", clean(said))
+    if isinstance(told.get("msg"), str):
+        # Ansible shows it as it is: what follows a line break is not to look like a line of Ansible's.
+        told["msg"] = told["msg"].replace("\n", "\n  ")
+    if "diff" in told:
+        told["diff"] = _difference(told["diff"])
     return told
+
+
+def _difference(value: t.Any) -> t.Any:
+    """A diff whose lines all begin as those of a diff do: without text that is ``prepared``, and with headers of one line."""
+    if isinstance(value, list):
+        return [_difference(item) for item in value]
+    if not isinstance(value, t.Mapping):
+        return value
+    return {
+        name: clean_line(item) if name.endswith("_header") and isinstance(item, str) else item
+        for name, item in value.items()
+        if name != "prepared"
+    }
 
 
 def _without_commands(values: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

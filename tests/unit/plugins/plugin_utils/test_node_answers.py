@@ -68,6 +68,19 @@ def test_all_texts_are_cleaned():
     }
 
 
+def test_no_line_of_a_node_looks_like_one_of_ansible():
+    forged = "First.\nok: [g2]\nfatal: [g3]: FAILED!"
+    answer = {"failed": True, "msg": forged, "warnings": [forged]}
+    told = told_by_node(answer)
+    assert told["msg"] == "First.\n  ok: [g2]\n  fatal: [g3]: FAILED!"
+    assert told["warnings"] == [forged.replace("\n", " ")]
+    diff = {"before": forged, "before_header": forged, "prepared": forged}
+    shown = {"before": forged, "before_header": told["warnings"][0]}
+    assert told_by_node({"diff": diff}) == {"diff": shown} and told_by_node({"diff": [diff]}) == {"diff": [shown]}
+    crash = types.SimpleNamespace(event=types.SimpleNamespace(msg=forged, formatted_traceback=None))
+    assert told_by_node({"failed": True, "exception": crash})["msg"] == told["msg"]
+
+
 def test_results_are_documents_and_no_items_of_a_loop():
     documents = [{"schema": ESCAPE, "failed_when_result": True, **COMMANDS}, 1]
     assert told_by_node({"results": documents}) == {"results": [{"schema": CLEANED}]}
