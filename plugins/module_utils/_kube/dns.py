@@ -424,5 +424,6 @@ def dns_report(failure: Object, lookups: Object, namespace: str, cluster_domain:
         seen.append(f"--- Endpoints in namespace {namespace} ---")
         seen += [f"{name}: {_listing(_endpoint_texts(by_name.get(name)))}" for name in services] or ["none"]
     for path, text in (failure.get("evidence") or {}).items():
-        seen += [f"--- {path} ---", text.rstrip("\n")]
+        # The launcher's words: no line of them is to look like one of Ansible's.
+        seen += [f"--- {path} ---", *(f"  {line}" for line in text.splitlines())]
     return {"problems": entries, "seen": "\n".join(seen), "text": "\n".join([problems_text(entries), *seen])}

@@ -93,7 +93,7 @@ _VERDICTS = [
     }
 ]
 #: Parts of a document that are texts of several lines, or are copied only.
-_MANY_LINES = ("config", "env", "points", "problems", "verdicts")
+_MANY_LINES = ("config", "env", "problems", "verdicts")
 _WIDTH = 100
 _MEASURES = ("time", "algbw", "busbw", "#wrong")
 _UNITS_OF_MEASURES = ("us", "GB/s", "GB/s", "")
@@ -139,10 +139,13 @@ def check_documents(documents: t.Any) -> list[ResultDocument]:
 
 def _with_clean_texts(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """With texts that may be shown. Names, types and versions are in one line: in a table, a further line may look like anything."""
-    return {
+    cleaned = {
         clean(str(name)): clean_values(value) if name in _MANY_LINES else clean_values(value, clean_line)
         for name, value in document.items()
     }
+    # An argument may be a script.
+    command = {name: clean_values(value) for name, value in document["points"].items() if name == "argv"}
+    return {**cleaned, "points": {**cleaned["points"], **command}}
 
 
 def _checked(document: dict[str, t.Any]) -> t.Any:

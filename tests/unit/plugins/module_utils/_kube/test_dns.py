@@ -241,7 +241,7 @@ def test_the_report_names_hosts_once_for_each_cause_and_shows_what_it_was_found_
     assert report["text"].endswith(report["seen"])
     assert report["seen"] == (
         "names that do not resolve\n--- Endpoints in namespace ns ---\njob: 10.0.0.1 (w-0) not ready\n--- /etc/resolv.conf ---\n"
-        + CLUSTER.rstrip("\n")
+        + "\n".join(f"  {line}" for line in CLUSTER.splitlines())
     )
 
 

@@ -183,6 +183,12 @@ def test_names_from_machines_are_no_further_lines_of_a_table():
     document["problems"] = [
         {"id": "a", "severity": "error", "host": forged, "cause": forged, "cure": "", "evidence": ""}
     ]
+    document["points"] = {"argv": ["sh", "-c", forged], "env": {"NCCL_ALGO": forged, forged: "1"}}
+    (checked,) = check_documents([document])
+    assert checked["points"]["argv"] == ["sh", "-c", forged] and set(checked["points"]["env"]) == {
+        "NCCL_ALGO",
+        forged.replace("\n", " "),
+    }
     for named_only in ([], ["pass"]):
         lines = results_table(check_documents([document]), named_only=named_only).splitlines()
         assert [line for line in lines if line.startswith("Verdict")] == ["Verdict over 1 test: PASS"]
