@@ -43,7 +43,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, is_long, without_values
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction, plain
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction, message, plain
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts import cpu_program
 
 #: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
@@ -149,7 +149,9 @@ class ActionModule(NodeAction):
         try:
             runner = check_answer(self._launcher, "runner", begun.pop("runner"), _RUNNER)
             # Texts of events were cleaned as they came, when what is escaped in JSON was not yet to be seen.
-            return plain(self._follow(begun, **runner))
+            found = plain(self._follow(begun, **runner))
+            # The last lines that programs printed are in it.
+            return {**found, "msg": message(str(found["msg"]))} if "msg" in found else found
         except (ArithmeticError, AttributeError, GpufabricError, LookupError, TypeError, ValueError) as error:
             Display().vvv(traceback.format_exc())
             begun.pop("points", None)

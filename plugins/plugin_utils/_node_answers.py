@@ -86,11 +86,15 @@ def told_by_node(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # A module that crashes gives no more than this.
         told.setdefault("msg", clean(said))
     if isinstance(told.get("msg"), str):
-        # Ansible shows it as it is: what follows a line break is not to look like a line of Ansible's.
-        told["msg"] = told["msg"].replace("\n", "\n  ")
+        told["msg"] = message(told["msg"])
     if "diff" in told:
         told["diff"] = _difference(told["diff"])
     return told
+
+
+def message(text: str) -> str:
+    """Why something failed, in a node's words. Ansible shows it as it is: what follows a line break is not to look like a line of Ansible's."""
+    return text.replace("\n", "\n  ")
 
 
 def _difference(value: t.Any) -> t.Any:

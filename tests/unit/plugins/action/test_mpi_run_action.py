@@ -234,7 +234,13 @@ def test_when_a_run_is_over_nobody_seems_to_wait_for_it_any_more(tmp_path):
 
 
 def test_texts_of_events_control_no_terminal():
-    over = {"event": "over", "reason": "ended", "msg": "\x1b]0;owned\x07\x1b[2Jend", "reaped": [], "paths": {}}
+    over = {
+        "event": "over",
+        "reason": "ended",
+        "msg": "\x1b]0;owned\x07\x1b[2Jend\nok: [g2]",
+        "reaped": [],
+        "paths": {},
+    }
     answers = iter([Look(True, events=json.dumps(over) + "\n")])
     following = action(
         _options={**OPTIONS, "show": "none"},
@@ -244,6 +250,7 @@ def test_texts_of_events_control_no_terminal():
     point = {"name": "a", "status": "started", "problems": []}
     outcome = following._follow_checked({"points": [point], "notes": [], "followed": False, "runner": RUNNER})
     assert "end" in outcome["msg"] and "\x1b" not in outcome["msg"] and "\x07" not in outcome["msg"]
+    assert outcome["msg"].splitlines()[1:] == ["  ok: [g2]"]
 
 
 @pytest.mark.parametrize("is_there", [False, True], ids=["its files are gone", "its process is gone"])
