@@ -45,7 +45,7 @@ ENTRIES: tuple[Entry, ...] = (
         "rank-not-started",
         "[{who}|A rank] never started. Others did, and wait.",
         "Log in to the host and start the program by hand: a home directory, a library or a container that hangs keeps a rank from"
-        " its begin. If the host only needs longer, raise startup_timeout.",
+        " its begin. If the host only needs longer, raise startup_timeout (in playbooks nccl_benchmark_startup_timeout, isolate_startup_timeout).",
         precedence=ECHO,
         found_by=_FOUND_BY,
     ),

@@ -415,7 +415,7 @@ ENTRIES = (
     entry(
         "dns-search-domain",
         "The launcher's search domains do not complete the name to the one that the cluster knows.",
-        f"Set rewrite_fqdn to auto or true, or write [{{full}}|the whole name] in the hostfile. {_DNS_POLICY}",
+        f"Set rewrite_fqdn (for an MPIJob mpijob_rewrite_fqdn) to auto or true, or write [{{full}}|the whole name] in the hostfile. {_DNS_POLICY}",
         found_by=_BY_DNS,
     ),
     entry(
@@ -435,7 +435,7 @@ ENTRIES = (
         "dns-cached",
         "The cluster seems to have all that the name needs, but the name server still answers that the name does not"
         " exist. It may keep an earlier answer, usually for 30 s.",
-        "Wait longer (timeout), or start after the pods are ready. If it stays, restart the cluster's DNS pods. With"
+        "Wait longer (timeout, for an MPIJob mpijob_dns_timeout), or start after the pods are ready. If it stays, restart the cluster's DNS pods. With"
         " expected and use_expected the hostfile needs no DNS.",
         found_by=_BY_DNS,
     ),
@@ -462,7 +462,7 @@ ENTRIES = (
     entry(
         "dns-stale-record",
         "The name server still has the address of an earlier pod of the same name.",
-        "Wait until the name server drops the record, usually 30 s (timeout). Give each job a name of its own, or"
+        "Wait until the name server drops the record, usually 30 s (timeout, for an MPIJob mpijob_dns_timeout). Give each job a name of its own, or"
         " delete the old job completely, with its Service, before the next one. Until the record is gone,"
         " use_expected takes the addresses that the cluster has.",
         found_by=_BY_DNS,

@@ -678,8 +678,8 @@ ENTRIES = (
     entry(
         "daemon-not-started",
         "mpirun could not start its daemon on a host, and gives no reason.",
-        "Run mpi_preflight, which checks each step of the launch path, from the name to the connection to the"
-        " launcher.",
+        "Run the playbook diagnose, or mpi_preflight, which checks each step of the launch path, from the name to the"
+        " connection to the launcher.",
         signature("was unable to reliably start one or more daemons"),
         signature(
             "A daemon failed to report back after being spawned",
@@ -721,7 +721,7 @@ ENTRIES = (
         "startup-timeout",
         "[Only {started} of {ranks} ranks had started after {seconds} s|Not all ranks had started in time][: none on {missing}].",
         "Check that the run's ssh and the control network reach the missing hosts. If the hosts need longer to"
-        " start, raise startup_timeout.",
+        " start, raise startup_timeout (in playbooks nccl_benchmark_startup_timeout, isolate_startup_timeout).",
         precedence=ECHO,
         found_by="mpi_run",
     ),
@@ -729,7 +729,7 @@ ENTRIES = (
         "silence-timeout",
         "The program printed nothing for [{seconds} s|too long] and was ended.",
         "Find out what it waits for: a rank that hangs, a link that lost data. NCCL_DEBUG=INFO shows its last steps."
-        " If a step may take so long, raise silence_timeout.",
+        " If a step may take so long, raise silence_timeout (in playbooks nccl_benchmark_silence_timeout).",
         precedence=ECHO,
         found_by="mpi_run",
     ),
@@ -737,14 +737,14 @@ ENTRIES = (
         "output-too-long",
         "The program printed more than [{limit}|it may] and was ended.",
         "See in its output what repeats: a rank in a loop of errors, or NCCL_DEBUG=TRACE. If so much output is wanted, raise"
-        " output_limit.",
+        " output_limit (in playbooks nccl_benchmark_output_limit).",
         precedence=ECHO,
         found_by="mpi_run",
     ),
     entry(
         "limit-reached",
         "The time of the run[, {seconds} s,] was over before this point could start.",
-        "Run it again, which continues here, or raise time_limit.",
+        "Run it again, which continues here, or raise time_limit (in playbooks nccl_benchmark_time_limit).",
         severity="warning",
         precedence=ECHO,
         found_by="mpi_run",
@@ -752,7 +752,8 @@ ENTRIES = (
     entry(
         "orphaned",
         "The run ended itself, because no play asked for it for [{seconds} s|a long time].",
-        "Run it again: it keeps what has finished. If no play waits for the run, raise orphan_timeout, or set it to 0.",
+        "Run it again: it keeps what has finished. If no play waits for the run, raise orphan_timeout (in playbooks"
+        " nccl_benchmark_orphan_timeout), or set it to 0.",
         precedence=ECHO,
         found_by="mpi_run",
     ),
@@ -782,7 +783,7 @@ ENTRIES = (
         "timeout",
         "The program did not end [within {seconds} s|in time] and was ended[; no rank had started on {missing}].",
         "Raise nccl_benchmark_timeout, or find out what the program waits for: run it with NCCL_DEBUG=INFO, and run"
-        " mpi_preflight.",
+        " the playbook diagnose, or mpi_preflight.",
         signature("The user-provided time limit for job execution", r"Timeout: (?P<seconds>\d+) seconds", lines=4),
         signature("DUE TO TIME LIMIT", r"(?:JOB|STEP) \S+ ON (?P<node>\S+) CANCELLED AT \S+ DUE TO TIME LIMIT"),
         precedence=ECHO + 50,

@@ -53,8 +53,8 @@ ENTRIES = (
     entry(
         "nccl-connect-timeout",
         "NCCL gets no answer from [{address}|another rank]: the data network drops packets.",
-        "Let the nodes reach each other on all ports of gpufabric_data_interface; mpi_preflight with level full"
-        " shows which nodes do not.",
+        "Let the nodes reach each other on all ports of gpufabric_data_interface; the playbook diagnose, or"
+        " mpi_preflight with level full, shows which nodes do not.",
         signature("Connection timed out", _CONNECT + r"Connection timed out"),
         signature("timed out", rf"[Cc]onnect to {_PEER} timed out"),
         # NCCL before 2.24 does not say to whom.

@@ -42,7 +42,7 @@ ENTRIES = (
     entry(
         "name-late",
         "[{name}|The name of a host] resolved late[: after {seconds} s].",
-        "Raise timeout of mpi_hostfile if this happens often. Otherwise nothing has to be done.",
+        "Raise timeout of mpi_hostfile (for an MPIJob mpijob_dns_timeout) if this happens often. Otherwise nothing has to be done.",
         severity="warning",
         found_by="mpi_hostfile",
     ),

@@ -14,10 +14,10 @@ _AGAIN = r"Resource temporarily unavailable"
 _UNWRITABLE = r"(?:Permission denied|Operation not permitted|Read-only file system)"
 #: Open MPI 4 says so of an RDMA device that it does not know, with any error, and goes on without the device.
 _SKIPPED = "error obtaining device attributes"
-_NETWORK = "Check the switch port, VLAN, address and firewall; mpi_preflight with level full shows which hosts reach each other."
+_NETWORK = "Check the switch port, VLAN, address and firewall; the playbook diagnose, or mpi_preflight with level full, shows which hosts reach each other."
 _OPEN = (
     "Let the workers reach each other on all TCP ports above 1023, in the firewall of the host and in security groups or"
-    " network policies; mpi_preflight with level full shows which hosts reach each other."
+    " network policies; the playbook diagnose, or mpi_preflight with level full, shows which hosts reach each other."
 )
 # A test of much data fails by both.
 _MTU = (

@@ -46,7 +46,7 @@ DOMAINS: dict[str, tuple[Entry, ...]] = {
         entry(
             "unknown",
             "The run failed, for a reason that the collection does not know.",
-            "Read the evidence and the whole output; run it again with NCCL_DEBUG=INFO, and run mpi_preflight.",
+            "Read the evidence and the whole output; run it again with NCCL_DEBUG=INFO, and run the playbook diagnose, or mpi_preflight.",
             precedence=ECHO + 90,
         ),
     ),

@@ -107,10 +107,32 @@ def test_a_name_that_is_missing_is_seen(known):
     ]
 
 
-def test_a_cure_names_the_variable_of_playbooks_too():
+@pytest.mark.parametrize(
+    ("option", "variable"),
+    [
+        ("orphan_timeout", "nccl_benchmark_orphan_timeout"),
+        ("output_limit", "nccl_benchmark_output_limit"),
+        ("rewrite_fqdn", "mpijob_rewrite_fqdn"),
+        ("run_dir", "gpufabric_run_dir"),
+        ("silence_timeout", "nccl_benchmark_silence_timeout"),
+        ("startup_timeout", "nccl_benchmark_startup_timeout"),
+        ("time_limit", "nccl_benchmark_time_limit"),
+        ("timeout", "mpijob_dns_timeout"),
+    ],
+)
+def test_a_cure_names_the_variable_of_playbooks_too(option, variable, known):
     """``-e run_dir=PATH`` changes nothing: it is an option of modules alone."""
-    cures = {entry.id: entry.cure for entry in CATALOGUE.entries.values() if re.search(r"\brun_dir\b", entry.cure)}
-    assert cures and all("gpufabric_run_dir" in cure for cure in cures.values()), cures
+    cures = {
+        entry.id: entry.cure for entry in CATALOGUE.entries.values() if re.search(rf"(?<!{{)\b{option}\b", entry.cure)
+    }
+    assert variable in known
+    assert cures and all(variable in cure for cure in cures.values()), cures
+
+
+def test_a_cure_names_the_playbook_of_a_check_too():
+    """Who runs playbooks has no task in which he could set the level of a module."""
+    cures = {entry.id: entry.cure for entry in CATALOGUE.entries.values() if "mpi_preflight" in entry.cure}
+    assert cures and all("the playbook diagnose" in cure for cure in cures.values()), cures
 
 
 def test_the_cure_for_mpi4py_says_where_pythons_of_rhel_find_it():
