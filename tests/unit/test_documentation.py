@@ -269,6 +269,24 @@ def test_commands_in_pages_are_right(page, known):
                     assert names - known - {"ansible_pipelining"} == set(), words
 
 
+def test_the_table_of_variables_has_their_defaults_and_the_playbooks_that_take_them():
+    rows = {}
+    page = (ROOT / "docs" / "variables.md").read_text(encoding="utf-8")
+    for line in re.findall(r"^\| `.*$", page, re.MULTILINE):
+        name, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
+        rows[name.strip(" `")] = cells
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        options = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]["main"]["options"]
+        for name in (name for name in options if name.startswith(path.parts[-3]) and "default" in options[name]):
+            assert rows[name][0], f"{name} has a default"
+    takers = {name: re.findall(r"`(\w+)`", cells[-1]) for name, cells in rows.items()}
+    # A search has a collective and limits of its own, and takes what the launches of both have in common.
+    assert "isolate" in takers["nccl_benchmark_env"] and "isolate" in takers["nccl_benchmark_silence_timeout"]
+    assert "isolate" not in takers["nccl_benchmark_collectives"] + takers["nccl_benchmark_timeout"]
+    assert takers["preflight_report_dir"] == ["diagnose"] and "diagnose" not in takers["report_thresholds"]
+    assert takers["local_nodes_count"] == ["local"] and "nccl_tests" in takers["key_exchange_port"]
+
+
 def test_each_playbook_is_run_by_the_tests():
     assert PLAYED.keys() == KINDS["playbook"]
     for playbook, name in PLAYED.items():
