@@ -187,6 +187,17 @@ def test_a_killed_listener_is_repaired(nodes):
 
 
 @pytest.mark.slow
+def test_limits_that_a_login_has_got_meanwhile_are_those_of_the_sessions(nodes):
+    # As of a login before somebody raised them: a process may lower its own at any time.
+    (started,) = nodes.modules([sshd("limits")])
+    nodes.shell("g1", f"prlimit --pid {started['pid']} --nofile=64:")
+    again, same = nodes.modules([sshd("limits"), sshd("limits")])
+    assert again["changed"] and again["pid"] != started["pid"] and again["port"] == started["port"]
+    assert differences(again) == ["- # with former limits (ulimit)"]
+    assert not same["changed"]
+    nodes.modules([sshd("limits", state="absent")])
+
+
 def test_a_long_log_is_cut_while_sshd_goes_on_writing_it(nodes):
     started = nodes.module(*sshd("long"))
     log = f"{started['run_dir']}/sshd/sshd.log"

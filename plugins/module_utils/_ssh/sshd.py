@@ -283,6 +283,12 @@ def is_own_program(pid: int) -> bool:
     return is_in_this_namespace(pid)
 
 
+def has_limits_of_login(pid: int) -> bool:
+    """Whether a process has the limits (ulimit) of this one, as far as one can see: an sshd hands its own on to all of its sessions."""
+    limits = read_text(f"/proc/{pid}/limits")
+    return limits is None or limits == read_text("/proc/self/limits")
+
+
 def find_listener(
     processes: t.Mapping[int, Process],
     config_path: str,

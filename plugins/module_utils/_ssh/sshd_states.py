@@ -17,6 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
     SshdSettings,
     check_port_is_free,
     describe,
+    has_limits_of_login,
     render_config,
 )
 
@@ -24,7 +25,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
 def have_running(
     sshd: Sshd, settings: SshdSettings, restart: bool, timeout: float, check_mode: bool, take: t.Callable[[], None]
 ) -> dict[str, t.Any]:
-    """Start it, or start it again if its settings differ or ``restart`` is set; what the module returns. Raises GpufabricError.
+    """Start it, or start it again if its settings or its limits differ or ``restart`` is set; what the module returns. Raises GpufabricError.
 
     ``timeout``: seconds until it must answer. ``take``: marks the run as the caller's, or raises, before anything is changed.
     """
@@ -35,9 +36,10 @@ def have_running(
     port = settings.port or instance.port
     desired = render_config(settings, sshd.run_dir, port, version)
     account_made = sshd.account.found == sshd.account.line
-    changed = restart or not account_made or instance.pid is None or instance.config != desired
+    outdated = instance.pid is not None and not has_limits_of_login(instance.pid)
+    changed = restart or outdated or not account_made or instance.pid is None or instance.config != desired
     diff = {
-        "before": sshd.account.found + instance.describe(),
+        "before": sshd.account.found + ("# with former limits (ulimit)\n" if outdated else "") + instance.describe(),
         "after": sshd.account.line + describe(desired, running=True),
     }
     if changed and settings.port and settings.port != instance.port:

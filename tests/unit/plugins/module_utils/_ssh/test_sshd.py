@@ -26,6 +26,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
     config_values,
     describe,
     find_listener,
+    has_limits_of_login,
     is_locked,
     last_connection,
     missing_privilege_separation_directory,
@@ -175,6 +176,18 @@ def test_a_program_with_the_title_of_sshd_is_not_taken_for_it(tmp_path):
             other.kill()
     # As anybody may start su, which works as root.
     assert found == {0o755: True, 0o4755: False}
+
+
+def test_limits_that_were_changed_since_an_sshd_was_started_are_seen():
+    found = []
+    for command in ("exec sleep 60", "ulimit -S -n 77; exec sleep 60"):
+        with subprocess.Popen(["/bin/sh", "-c", f"{command} >&-"], stdout=subprocess.PIPE) as other:
+            # Ends where the limit is set.
+            other.stdout.read()
+            found.append(has_limits_of_login(other.pid))
+            other.kill()
+    assert found == [True, False]
+    assert has_limits_of_login(other.pid)
 
 
 def test_a_port_is_free_though_connections_to_it_have_just_ended():
