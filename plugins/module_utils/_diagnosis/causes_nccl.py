@@ -250,12 +250,15 @@ ENTRIES = (
     ),
     entry(
         "ofi-no-provider",
-        "The plugin aws-ofi-nccl finds no network that it can use.",
+        "The plugin aws-ofi-nccl finds no network that it can use, so NCCL goes on with its own.",
         "Check that the container has the EFA devices (vpc.amazonaws.com/efa) and that fi_info -p efa lists them.",
         signature("No eligible providers were found"),
         signature("Only EFA provider is supported"),
         signature("Failed to initialize sendrecv protocol"),
+        signature("ny optimal provider"),
         source="aws-ofi-nccl, src/nccl_ofi_net.cpp and src/nccl_ofi_rdma.cpp",
+        # NCCL goes on with its own networks; if it may not, it says so (nccl-net-missing).
+        severity="warning",
     ),
     entry(
         "duplicate-gpu",

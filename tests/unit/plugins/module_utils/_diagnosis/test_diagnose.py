@@ -516,6 +516,13 @@ def test_a_warning_is_no_reason_of_a_failure():
     ]
 
 
+def test_a_plugin_of_the_image_that_finds_no_network_is_not_to_blame():
+    plugin = "g2:42:43 [6] nccl_net_ofi_init:43 NCCL WARN NET/OFI No eligible providers were found\n"
+    assert found(plugin + GPU_MEMORY.format("g3")) == [("gpu-memory", "g3"), ("ofi-no-provider", "g2")]
+    missing = "g2:42:43 [6] NCCL WARN Error: network AWS not found.\n"
+    assert found(plugin + missing) == [("nccl-net-missing", "g2"), ("ofi-no-provider", "g2")]
+
+
 @pytest.mark.parametrize("exit_status", [1, 137, 255])
 def test_unknown_shows_the_lines_that_matter(exit_status):
     advice = "-" * 40 + "\n" + "".join(f"advice {number}\n" for number in range(50)) + "-" * 40 + "\n"
