@@ -17,7 +17,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry im
 )
 
 _XID = r"Xid \(PCI:(?P<device>[^)]+)\): (?:%s)\b"
-_OUT = "Remove the host from the hostfile, and have the GPU checked: nvidia-smi -q, dmesg, dcgmi diag -r 3."
+# The hostfile of a run is made anew each time.
+_OUT = (
+    "Leave the host out of the run (of an inventory by --limit 'all:!NAME'), and have the GPU checked: nvidia-smi -q, dmesg, dcgmi diag"
+    " -r 3."
+)
 
 ENTRIES = (
     entry(

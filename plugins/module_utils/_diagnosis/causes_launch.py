@@ -565,7 +565,7 @@ ENTRIES = (
     entry(
         "rank-bus-error",
         "[Rank {rank}|A rank] accessed memory that does not exist (signal 7), most often because /dev/shm was full.",
-        "Make /dev/shm larger: worker_pods_shm_size, mpijob_shm_size, --shm-size.",
+        "Make /dev/shm larger: worker_pods_shm_size, mpijob_shm_size, --shm-size; on a machine mount -o remount,size=16G /dev/shm.",
         signature(
             "noticed that process rank",
             r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on +signal 7\b",

@@ -25,6 +25,10 @@ _CONNECT = (
 #: What the driver reports at any time. NCCL before 2.20 does not say of which port.
 _EVENT = r"NET/IB ?: (?:(?P<port>[^\s:]+:\d+) )?Got (?:non-fatal )?async (?:error )?event ?: "
 _COMPLETION = r"Got completion from peer (?P<address>[^\s<]+)(?:<\d+>)? with (?:status=|error )(?:\w+\()?"
+#: The collection refuses -g and -t among further arguments, for these variables.
+_DEVICES = "nccl_benchmark_gpus_per_rank and nccl_benchmark_threads_per_rank (nccl-tests' -g and -t)"
+_RANKS = "nccl_benchmark_ranks_per_node (slots in a hostfile)"
+_ONE_GPU = f"Start one rank for each GPU: {_RANKS}, {_DEVICES}, and CUDA_VISIBLE_DEVICES must fit together."
 _SLOW = "Run the hosts in pairs and compare them, to find the slow host or link; check the NCCL_* variables."
 _PARSER = "the parser of nccl-tests' output"
 _LOG = "NCCL's own log (NCCL_DEBUG=INFO)"
@@ -263,8 +267,7 @@ ENTRIES = (
     entry(
         "duplicate-gpu",
         "[Ranks {rank} and {other}|Ranks of one host] use the same GPU.",
-        "Start one rank for each GPU: slots in the hostfile, nccl-tests' -g and -t, and CUDA_VISIBLE_DEVICES must"
-        " fit together.",
+        _ONE_GPU,
         signature(
             "Duplicate GPU detected",
             r"Duplicate GPU detected ?: rank (?P<rank>\d+) and rank (?P<other>\d+) both on",
@@ -274,8 +277,7 @@ ENTRIES = (
         # Ranks of all hosts say so, and do not name the GPU.
         "gpu-shared",
         "Ranks of one host use the same GPU; NCCL does not say which.",
-        "Start one rank for each GPU: slots in the hostfile, nccl-tests' -g and -t, and CUDA_VISIBLE_DEVICES must"
-        " fit together.",
+        _ONE_GPU,
         signature("are using the same GPU", r"Multiple Ranks are using the same GPU"),
         source="NCCL, src/init.cc, since 2.30",
         shared=True,
@@ -580,7 +582,7 @@ ENTRIES = (
     entry(
         "gpus-missing",
         "The host has too few GPUs[: {count}][, {expected} are needed].",
-        "Correct slots, -g and -t. In a container, check worker_pods_gpus and NVIDIA_VISIBLE_DEVICES; nvidia-smi -L"
+        f"Correct {_RANKS}, {_DEVICES}. In a container, check worker_pods_gpus and NVIDIA_VISIBLE_DEVICES; nvidia-smi -L"
         " lists the GPUs.",
         signature(
             "Invalid number of GPUs",
@@ -673,7 +675,7 @@ ENTRIES = (
     entry(
         "ranks-differ",
         "[{count} ranks took part, {ranks} were expected|The number of ranks that took part is not the expected one].",
-        "Compare the slots of the hostfile and the number of processes with the program's options -t and -g.",
+        f"Compare the slots of the hostfile and the number of processes, {_RANKS}, with {_DEVICES}.",
         found_by=_PARSER,
     ),
     entry(
@@ -743,7 +745,7 @@ ENTRIES = (
     entry(
         "no-number",
         "The output has nan or inf in place of numbers.",
-        "Run the test again with more iterations (-n) and larger sizes: bandwidths are nan or inf if a time is 0. If the error is"
+        "Run the test again with more iterations (nccl_benchmark_iterations, -n) and larger sizes: bandwidths are nan or inf if a time is 0. If the error is"
         " nan, the collective delivered values that are no numbers.",
         source="nccl-tests, src/util.cu and src/common.cu",
         found_by=_PARSER,

@@ -58,7 +58,8 @@ ENTRIES = (
     entry(
         "shm-full",
         "/dev/shm is full[: {free} are free].",
-        "Make it larger (worker_pods_shm_size, mpijob_shm_size, --shm-size, --ipc=host), and remove what earlier"
+        "Make it larger (worker_pods_shm_size, mpijob_shm_size, --shm-size, --ipc=host; on a machine mount -o remount,size=16G /dev/shm),"
+        " and remove what earlier"
         " runs left in it.",
         signature("failed to extend", r"failed to extend /dev/shm/(?!.*(?:Permission denied))"),
         signature(
@@ -83,7 +84,7 @@ ENTRIES = (
     entry(
         "shm-small",
         "/dev/shm has [only {size}|little room][, and the GPUs of the host need {wanted}].",
-        "Make it larger: worker_pods_shm_size, mpijob_shm_size, --shm-size.",
+        "Make it larger: worker_pods_shm_size, mpijob_shm_size, --shm-size; on a machine mount -o remount,size=16G /dev/shm.",
         severity="warning",
         found_by="mpi_preflight",
     ),

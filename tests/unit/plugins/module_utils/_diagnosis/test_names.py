@@ -135,6 +135,17 @@ def test_a_cure_names_the_playbook_of_a_check_too():
     assert cures and all("the playbook diagnose" in cure for cure in cures.values()), cures
 
 
+def test_a_cure_changes_no_hostfile_that_the_next_run_writes_anew():
+    cures = {entry.id: entry.cure for entry in CATALOGUE.entries.values()}
+    assert [identity for identity, cure in cures.items() if "from the hostfile" in cure] == []
+    # -g and -t are refused in nccl_benchmark_extra_args, and slots are those of the ranks.
+    devices = [cure for cure in cures.values() if "-g and -t" in cure]
+    assert len(devices) == 4
+    for cure in devices:
+        for name in ("gpus_per_rank", "threads_per_rank", "ranks_per_node"):
+            assert f"nccl_benchmark_{name}" in cure
+
+
 def test_the_cure_for_mpi4py_says_where_pythons_of_rhel_find_it():
     """Its package is for ``module load``: without MPI_PYTHON3_SITEARCH, openmpi.pth adds no directory, and the import fails as before."""
     cure = CATALOGUE.entries["python-module-missing"].cure
