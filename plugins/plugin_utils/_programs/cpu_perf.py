@@ -28,7 +28,8 @@ import typing as t
 NUMPY_ERROR = ""
 try:
     import numpy as np
-except ImportError as error:  # load_mpi() says what to install; the options and the text need no numpy
+# RuntimeError: on a processor that numpy was not built for. load_mpi() says what to do; the options and the text need no numpy.
+except (ImportError, RuntimeError) as error:
     np, NUMPY_ERROR = None, str(error)
 
 PROGRAM = "gpufabric-cpu"

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import diagnose
@@ -298,6 +301,22 @@ def run_without_mpi(name, case, block, ranks, rank, sent):
         "sendrecv": lambda: sent[(rank - 1) % ranks],
     }[name]()
     return received.astype(sent[0].dtype)
+
+
+@pytest.mark.parametrize("kind", ["ImportError", "RuntimeError"])
+def test_a_numpy_that_cannot_be_loaded_is_named(kind, tmp_path):
+    """Numpy raises RuntimeError on a processor that it was not built for."""
+    (tmp_path / "numpy").mkdir()
+    (tmp_path / "numpy" / "__init__.py").write_text(f"raise {kind}('your machine does not support X86_V2')\n")
+    done = subprocess.run(
+        [sys.executable, cpu.__file__, "all_reduce"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert "numpy cannot be imported: your machine does not support X86_V2; for" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @needs_numpy
