@@ -328,7 +328,7 @@ def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool) -
         # The evidence is in the table. A play that fails shows the problems in its last task.
         cures = problems_text([{**entry, "evidence": ""} for entry in problems], [])
         parts.append(cures.rstrip())
-    if document["complete"] and counts["good"] < len(nodes):
+    if document["complete"] and 0 < counts["good"] < len(nodes):
         parts.append(f"Without those that are not good: --limit '{document['limit']}'")
     if problems and not may_fail:
         parts.append(

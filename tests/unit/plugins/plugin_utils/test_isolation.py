@@ -397,6 +397,8 @@ def test_the_report_has_what_is_bad_as_problems():
     assert "  g2: The node is slow, or fails, when it runs alone." in lines and "EVIDENCE" not in lines
     assert lines[-3] == "Without those that are not good: --limit 'all:!g2'"
     assert "(exit status 0), because isolate_fail_on_bad is false." in lines[-1]
+    none_good = [{**entry, "verdict": "bad"} for entry in search["document"]["nodes"]]
+    assert "--limit" not in _isolation.report({**search["document"], "nodes": none_good}, False)["table"]
     # A play that fails shows the problems itself.
     failing = _isolation.report(search["document"], True)["table"]
     assert "isolate_fail_on_bad" not in failing and "WHAT IS WRONG" not in failing
