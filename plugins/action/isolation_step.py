@@ -64,6 +64,7 @@ class ActionModule(PlanAction):
         "earlier": {"type": "str", "default": ""},
         "search": {"type": "dict", "default": {}},
         "runs": {"type": "dict", "default": {}},
+        "adopted": {"type": "bool"},
         "pods": {"type": "list", "elements": "dict", "default": []},
         "nodes": {"type": "list", "elements": "dict", "default": []},
     }
@@ -102,7 +103,7 @@ class ActionModule(PlanAction):
         if step == "observe":
             return _isolation.observed(search, arguments["runs"])
         if step == "report":
-            return _isolation.report(search["document"], boolean(own["fail_on_bad"]))
+            return _isolation.report(search["document"], boolean(own["fail_on_bad"]), arguments["adopted"])
         marks = {"kind": own["mark"], "key": own["mark_key"], "verdicts": own["mark_verdicts"]}
         return _isolation.marks(search["document"], arguments["pods"], arguments["nodes"], marks)
 

@@ -55,6 +55,9 @@ options:
     description: The result of M(gpufabric.nccl.mpi_run), by launcher.
     type: dict
     default: {}
+  adopted:
+    description: Whether the play found its nodes as pods (V(true)), or made them (V(false)). Without it they are hosts of the inventory.
+    type: bool
   pods:
     description: The pods of the namespace, as the cluster returns them.
     type: list

@@ -285,8 +285,22 @@ def _ends(links: t.Sequence[Entry]) -> str:
     return _shown([link["nodes"] for link in links]).replace(", ", " - ")
 
 
-def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool) -> str:
-    """The answer for a terminal. ``may_fail``: whether the play fails if something is not good."""
+def _without_others(document: Entry, adopted: bool | None) -> str:
+    """How to run on the good nodes alone, if there are some. The play of pods refuses a --limit that leaves out some. ``adopted``: see report."""
+    good = [entry["node"] for entry in document["nodes"] if entry["verdict"] == "good"]
+    if not good:
+        return ""
+    if adopted is None:
+        return f"Without those that are not good: --limit '{document['limit']}'"
+    if adopted:
+        return (
+            f"Without those that are not good, in place of what chose the pods: -e worker_pods_names={','.join(good)}"
+        )
+    return "The next play makes other pods: isolate_mark=taint keeps them off the Kubernetes nodes of bad ones, as worker_pods_affinity can."
+
+
+def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool, adopted: bool | None) -> str:
+    """The answer for a terminal. Arguments as of report."""
     nodes = document["nodes"]
     counts = {
         name: sum(entry["verdict"] == name for entry in nodes) for name in ("good", "bad", "suspect", "unreachable")
@@ -328,8 +342,8 @@ def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool) -
         # The evidence is in the table. A play that fails shows the problems in its last task.
         cures = problems_text([{**entry, "evidence": ""} for entry in problems], [])
         parts.append(cures.rstrip())
-    if document["complete"] and 0 < counts["good"] < len(nodes):
-        parts.append(f"Without those that are not good: --limit '{document['limit']}'")
+    if document["complete"] and counts["good"] < len(nodes):
+        parts += filter(None, [_without_others(document, adopted)])
     if problems and not may_fail:
         parts.append(
             "What is not good does not fail the play (exit status 0), because isolate_fail_on_bad is false. To have it fail:"
@@ -338,9 +352,10 @@ def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool) -
     return "\n\n".join(parts) + "\n"
 
 
-def report(document: Entry, may_fail: bool) -> dict[str, t.Any]:
+def report(document: Entry, may_fail: bool, adopted: bool | None = None) -> dict[str, t.Any]:
     """What was found as the role report takes it, ``results`` with a document that has it as problems, and ``isolation``; the
-    ``problems``; and as ``table``, a text. ``may_fail``: whether the play fails if something is not good.
+    ``problems``; and as ``table``, a text. ``may_fail``: whether the play fails if something is not good. ``adopted``: whether
+    the play found its nodes as pods, or made them; None for hosts of the inventory.
     """
     problems = [
         problem(_PROBLEMS[entry["verdict"], entry["where"]], entry["node"], "\n".join(entry["evidence"]))
@@ -355,11 +370,12 @@ def report(document: Entry, may_fail: bool) -> dict[str, t.Any]:
     problems += [problem("group-slow", nodes=listing(group)) for group in document["together"]]
     entries = [entry.as_dict() for entry in problems]
     sample = document["sample"]
+    found = {name: value for name, value in document.items() if name not in ("state", "sample")}
     return {
         "results": [add_problems(sample, problems)] if sample else [],
-        "isolation": {name: value for name, value in document.items() if name not in ("state", "sample")},
+        "isolation": found if adopted is None else {**found, "limit": ""},
         "problems": entries,
-        "table": _table(document, entries, may_fail),
+        "table": _table(document, entries, may_fail, adopted),
     }
 
 

@@ -399,6 +399,11 @@ def test_the_report_has_what_is_bad_as_problems():
     assert "(exit status 0), because isolate_fail_on_bad is false." in lines[-1]
     none_good = [{**entry, "verdict": "bad"} for entry in search["document"]["nodes"]]
     assert "--limit" not in _isolation.report({**search["document"], "nodes": none_good}, False)["table"]
+    # The play of pods refuses a --limit that leaves out some.
+    for adopted, way in ((True, "-e worker_pods_names=g1,g3"), (False, "isolate_mark=taint")):
+        of_pods = _isolation.report(search["document"], False, adopted)
+        assert way in of_pods["table"].splitlines()[-3] and "--limit" not in of_pods["table"]
+        assert not make_report(of_pods["results"], isolation=of_pods["isolation"]).limit
     # A play that fails shows the problems itself.
     failing = _isolation.report(search["document"], True)["table"]
     assert "isolate_fail_on_bad" not in failing and "WHAT IS WRONG" not in failing
