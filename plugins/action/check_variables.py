@@ -464,16 +464,12 @@ class ActionModule(VariablesAction):
             check_limit(self._task_vars.get("ansible_limit") or "", group, self._task_vars["groups"]["all"])
         if arguments["hosts"] is not None:
             play = self._task.get_play()
-            check_for_each(self._parent)
+            check_for_each(self._task._parent)
             everyone, batch = (set(self._task_vars[f"ansible_play_{name}"]) for name in ("hosts_all", "batch"))
             check_together(arguments["hosts"], everyone, batch, play.serial, play.strategy)
             # Tasks that run once take variables from this host, which may be none of them.
             self._check_alike(list(dict.fromkeys([self._task_vars["inventory_hostname"], *arguments["hosts"]])))
         return {"warnings": warnings} if warnings else {}
-
-    @property
-    def _parent(self) -> t.Any:
-        return self._task._parent
 
     def _check_answers(self, extra: t.Collection[str], specs: t.Mapping[pathlib.Path, str]) -> None:
         """Raise OptionError if a variable of the command line, or an answer of a survey, is no value of its type in some role."""

@@ -40,12 +40,11 @@ class ActionModule(VariablesAction):
             return {"peers": adopted_peers(hostfile["hosts"], hostfile["names"], hostfile["run_dir"]), "lost": {}}
         if not arguments["skip_failed"]:
             return {"peers": named_peers(list(sshds.values()), list(sshds)), "lost": {}}
-        steps = {"to run a private sshd": sshds, "to keep the keys of the others": arguments["meshes"]}
         # Of one that the play or an include left out there is nothing.
         left_out = {
             name: _LEFT_OUT for name, sshd in sshds.items() if not {"address", "failed", "unreachable"} & {*sshd}
         }
-        steps["to run a private sshd"] = {**sshds, **left_out}
+        steps = {"to run a private sshd": {**sshds, **left_out}, "to keep the keys of the others": arguments["meshes"]}
         lost = problems_by_host(steps)
         good = {name: sshd for name, sshd in sshds.items() if "address" in sshd and name not in lost}
         # Addresses are compared once they are known to be some.

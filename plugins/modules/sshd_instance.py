@@ -45,8 +45,8 @@ attributes:
 options:
   state:
     description:
-      - V(started) makes sure that it runs with these options. If it runs with others, it is restarted; its sessions continue. So it is
-        if the limits (C(ulimit)) of a login have changed since it was started, which its sessions have from it.
+      - V(started) makes sure that it runs with these options. If it runs with others, it is restarted; its sessions continue. It is
+        also restarted if the limits (C(ulimit)) of a login have changed since it was started, because its sessions inherit its own.
       - V(restarted) always restarts it.
       - V(stopped) ends it, its sessions and the programs that were started in them. Its keys and its port are kept for the next start.
       - V(absent) also removes its files and keys.

@@ -129,6 +129,19 @@ def check(infos: Results, settings: Entry) -> dict[str, t.Any]:
     return {**able, "answered": list(nodes), "beside": runs_beside(told)}
 
 
+def check_settings(settings: Entry) -> None:
+    """Raise GpufabricError for a value that no search can have, whatever its nodes.
+
+    ``settings``: the role's, None for those that are the benchmark's.
+    """
+    given = {**settings, "backend": settings["backend"] or "auto", "extra_args": settings["extra_args"] or []}
+    check_mark(given["mark"], given["mark_key"])
+    chosen = _with_defaults(given, {})
+    # Which domains there are depends on the nodes.
+    _new_state(["node"], {**chosen, "domains": None}, {})
+    _renamed(check_benchmark_settings, _benchmark_settings(chosen))
+
+
 def search(results: Entry, settings: Entry, before: str) -> dict[str, t.Any]:
     """A search, new or taken up where an earlier one was cut off. Raises GpufabricError.
 
@@ -286,13 +299,11 @@ def _ends(links: t.Sequence[Entry]) -> str:
 
 
 def _without_others(document: Entry, adopted: bool | None) -> str:
-    """How to run on the good nodes alone, if there are some. The play of pods refuses a --limit that leaves out some. ``adopted``: see report."""
-    good = [entry["node"] for entry in document["nodes"] if entry["verdict"] == "good"]
-    if not good:
-        return ""
+    """How to run on the good nodes alone. The play of pods refuses a --limit that leaves out some. ``adopted``: see report."""
     if adopted is None:
         return f"Without those that are not good: --limit '{document['limit']}'"
     if adopted:
+        good = [entry["node"] for entry in document["nodes"] if entry["verdict"] == "good"]
         return (
             f"Without those that are not good, in place of what chose the pods: -e worker_pods_names={','.join(good)}"
         )
@@ -342,8 +353,8 @@ def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool, a
         # The evidence is in the table. A play that fails shows the problems in its last task.
         cures = problems_text([{**entry, "evidence": ""} for entry in problems], [])
         parts.append(cures.rstrip())
-    if document["complete"] and counts["good"] < len(nodes):
-        parts += filter(None, [_without_others(document, adopted)])
+    if document["complete"] and 0 < counts["good"] < len(nodes):
+        parts.append(_without_others(document, adopted))
     if problems and not may_fail:
         parts.append(
             "What is not good does not fail the play (exit status 0), because isolate_fail_on_bad is false. To have it fail:"
@@ -415,19 +426,6 @@ def _is_marked(node: Entry, settings: Entry) -> bool:
     return {taint.get("value") for taint in taints if taint["key"] == settings["key"]} == {_MARK_VALUE}
 
 
-def check_settings(settings: Entry) -> None:
-    """Raise GpufabricError for a value that no search can have, whatever its nodes.
-
-    ``settings``: the role's, None for those that are the benchmark's.
-    """
-    given = {**settings, "backend": settings["backend"] or "auto", "extra_args": settings["extra_args"] or []}
-    check_mark(given["mark"], given["mark_key"])
-    chosen = _with_defaults(given, {})
-    # Which domains there are depends on the nodes.
-    _new_state(["node"], {**chosen, "domains": None}, {})
-    _renamed(lambda _nodes: check_benchmark_settings(_benchmark_settings(chosen)), {})
-
-
 def _nodes(infos: Results) -> dict[str, Entry]:
     return {name: result["node"] for name, result in infos.items() if "node" in result}
 
@@ -442,13 +440,9 @@ def _with_defaults(settings: Entry, nodes: Results) -> dict[str, t.Any]:
         usual = defaults["min_bytes"]
         chosen["min_bytes"], chosen["sizes_note"] = _renamed(single_size, nodes, _benchmark_settings(chosen), usual)
     if "max_bytes" in given and "min_bytes" not in given:
-        chosen["min_bytes"] = _smaller(str(defaults["min_bytes"]), str(given["max_bytes"]))
+        sizes = (str(defaults["min_bytes"]), str(given["max_bytes"]))
+        chosen["min_bytes"] = min(sizes, key=lambda size: parse_size("isolate_max_bytes", size))
     return {**chosen, "max_bytes": settings["max_bytes"] or chosen["min_bytes"]}
-
-
-def _smaller(usual: str, largest: str) -> str:
-    """The usual smallest size, or the largest size if that is below it."""
-    return usual if parse_size("isolate_max_bytes", largest) >= parse_size("isolate_min_bytes", usual) else largest
 
 
 def _lost(name: str, results: Entry) -> str | None:
@@ -485,10 +479,10 @@ def _size_text(settings: Entry) -> str:
     return (low if low == high else f"{low} to {high}") + note
 
 
-def _renamed(function: t.Callable[..., _Found], nodes: Results, *rest: t.Any) -> _Found:
-    """What a function of the benchmark returns for the nodes; what it says of a setting is of this role's variable."""
+def _renamed(function: t.Callable[..., _Found], *arguments: t.Any) -> _Found:
+    """What a function of the benchmark returns; what it says of a setting is of this role's variable."""
     try:
-        return function(nodes, *rest)
+        return function(*arguments)
     except OptionError as error:
         raise GpufabricError(
             str(error).replace(error.option, error.option.replace("nccl_benchmark_", "isolate_"), 1)

@@ -198,6 +198,7 @@ def test_limits_that_a_login_has_got_meanwhile_are_those_of_the_sessions(nodes):
     nodes.modules([sshd("limits", state="absent")])
 
 
+@pytest.mark.slow
 def test_a_long_log_is_cut_while_sshd_goes_on_writing_it(nodes):
     started = nodes.module(*sshd("long"))
     log = f"{started['run_dir']}/sshd/sshd.log"

@@ -59,8 +59,7 @@ ENTRIES = (
         "shm-full",
         "/dev/shm is full[: {free} are free].",
         "Make it larger (worker_pods_shm_size, mpijob_shm_size, --shm-size, --ipc=host; on a machine mount -o remount,size=16G /dev/shm),"
-        " and remove what earlier"
-        " runs left in it.",
+        " and remove what earlier runs left in it.",
         signature("failed to extend", r"failed to extend /dev/shm/(?!.*(?:Permission denied))"),
         signature(
             "Error while creating shared memory segment", rf"creating shared memory segment(?!.*error: {_UNWRITABLE})"

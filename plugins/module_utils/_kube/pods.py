@@ -257,8 +257,8 @@ def crashed_containers(pods: t.Iterable[Object]) -> list[dict[str, t.Any]]:
     """
     found = []
     for pod in pods:
-        crashed = [item for item in _waited_for(pod) if _end_of(item)]
-        for status in crashed[:1]:
+        status = next(filter(_end_of, _waited_for(pod)), None)
+        if status is not None:
             previous = not (status.get("state") or {}).get("terminated")
             found.append({"pod": pod["metadata"]["name"], "container": status["name"], "previous": previous})
     return found
@@ -482,7 +482,7 @@ def _loss(entry: Object, pod: Object | None) -> Problem | None:
         # It may have ended and not be started anew yet, the later the more often it was.
         if status["name"] != entry["container"] or not (anew or "terminated" in state or "waiting" in state):
             continue
-        ended = state.get("terminated") or (status.get("lastState") or {}).get("terminated") or {}
+        ended = _end_of(status) or {}
         if ended.get("reason") == "OOMKilled":
             return problem("oom-killed", name, f"OOMKilled, {node}", program=f"the container {status['name']}")
         if anew or pod["status"].get("phase") == "Running":

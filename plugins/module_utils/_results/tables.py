@@ -143,9 +143,11 @@ def _with_clean_texts(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         clean(str(name)): clean_values(value) if name in _MANY_LINES else clean_values(value, clean_line)
         for name, value in document.items()
     }
-    # An argument may be a script.
-    command = {name: clean_values(value) for name, value in document["points"].items() if name == "argv"}
-    return {**cleaned, "points": {**cleaned["points"], **command}}
+    points = document["points"]
+    if "argv" in points:
+        # An argument may be a script.
+        cleaned["points"] = {**cleaned["points"], "argv": clean_values(points["argv"])}
+    return cleaned
 
 
 def _checked(document: dict[str, t.Any]) -> t.Any:

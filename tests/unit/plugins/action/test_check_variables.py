@@ -373,8 +373,9 @@ def test_a_role_that_is_included_once_for_all_hosts_is_refused(planned, monkeypa
     )
     parent = None
     for step in steps:
-        parent = types.SimpleNamespace(_get_parent_attribute={"run_once": step}.get, _parent=parent)
-    monkeypatch.setattr(check_variables.ActionModule, "_parent", property(lambda action: parent))
+        parent = types.SimpleNamespace(_get_parent_attribute={"run_once": step}.get, _parent=parent, get_vars=dict)
+    included = property(lambda task: parent, lambda task, value: None)
+    monkeypatch.setattr("ansible.playbook.task.Task._parent", included, raising=False)
     facts = {
         "hostvars": Hostvars(g1={}, g2={}),
         "inventory_hostname": "g1",
