@@ -155,11 +155,15 @@ def devices_of(runs: t.Iterable[t.Mapping[str, t.Any]]) -> Devices:
     """The GPUs that the runs of a baseline were on; nothing of the CPU program, whose numbers are those of the control network."""
     found: Devices = {}
     for run in runs:
-        counts, hosts = run.get("devices"), run.get("hosts")
-        if run["tool"] != "cpu" and isinstance(counts, t.Mapping) and isinstance(hosts, list):
-            ranks = sum(number for number in counts.values() if isinstance(number, int))
-            found.setdefault((*_test_of(run), ranks, len(hosts)), set()).update(set(counts) - {_UNNAMED})
+        _note_devices(found, run)
     return found
+
+
+def _note_devices(found: Devices, run: t.Mapping[str, t.Any]) -> None:
+    counts, hosts = run.get("devices"), run.get("hosts")
+    if run["tool"] != "cpu" and isinstance(counts, t.Mapping) and isinstance(hosts, list):
+        ranks = sum(number for number in counts.values() if isinstance(number, int))
+        found.setdefault((*_test_of(run), ranks, len(hosts)), set()).update(set(counts) - {_UNNAMED})
 
 
 def other_devices(devices: Devices, document: ResultDocument) -> tuple[str, str]:
@@ -199,6 +203,7 @@ def make_baseline(documents: t.Sequence[ResultDocument], before: Baseline | None
             others = alike[_test_of(run)]
             _check_env(run, others)
             _check_devices(document, devices)
+            _note_devices(devices, run)
             if not others:
                 others.append(run)
             known.add(run["digest"])

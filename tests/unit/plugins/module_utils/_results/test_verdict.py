@@ -526,6 +526,8 @@ def test_a_baseline_of_other_gpus_says_nothing(before, now, tool, told):
     if told:
         with pytest.raises(GpufabricError, match=f"runs of all_reduce on {before}, and this one is on {now}: keep"):
             make_baseline([document(gpu=now, tool=tool)], baseline)
+        with pytest.raises(GpufabricError, match=f"runs of all_reduce on {before}, and this one is on {now}: keep"):
+            make_baseline([document(gpu=name, tool=tool) for name in (before, now)])
         # Of another number of ranks it is another test.
         baseline = make_baseline([document(gpu=now, tool=tool, hosts=3)], baseline)
         assert Judge(baseline=baseline, baseline_percent=5).judge(document(gpu=before, tool=tool))["verdict"] == "pass"
