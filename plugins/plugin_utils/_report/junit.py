@@ -47,6 +47,14 @@ def render_junit(report: Report) -> str:
             for check in test.checks:
                 suite.add_testcase(_check_case(report, test, check))
         document.add_testsuite(suite)
+    missing = report.sweep.get("missing")
+    if missing:
+        suite = junitparser.TestSuite("points of the sweep that were not run")
+        for point in missing:
+            case = junitparser.TestCase(clean(str(point)), f"gpufabric.nccl.{report.run_id}.sweep", 0.0)
+            case.result = [junitparser.Skipped("the point was not run", "not-run")]
+            suite.add_testcase(case)
+        document.add_testsuite(suite)
     text = document.tostring()
     # Bytes with a declaration in some versions of the library.
     body = text.decode("utf-8") if isinstance(text, bytes) else text

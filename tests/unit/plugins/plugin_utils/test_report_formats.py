@@ -22,6 +22,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import find_soak
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results import tables as text_report
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import sweep_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report import charts, page
@@ -504,6 +505,17 @@ def test_junit(whole):
         in test.text
     )
     assert limit.get("message") == "busbw at 1 GiB is below 370 GB/s" and "limit: 370.00 GB/s" in limit.text
+
+
+def test_junit_tells_the_points_that_were_not_run(swept):
+    measured, planned = swept.documents[:-2], swept.points
+    text = render(make_report(measured, "gpu-a", sweep=sweep_results(measured, planned)), ["junit"])[0]["junit"]
+    JUNIT.validate(text)
+    cases = ElementTree.fromstring(text.encode()).findall(
+        "testsuite/testcase/skipped[@message='the point was not run']/.."
+    )
+    assert [case.get("name") for case in cases] == [point["id"] for point in planned[-2:]]
+    assert {case.get("classname") for case in cases} == {"gpufabric.nccl.gpu-a.sweep"}
 
 
 def test_junit_tells_an_output_that_is_cut_as_an_error():
