@@ -351,7 +351,9 @@ def compare_results(before: t.Sequence[ResultDocument], after: t.Sequence[Result
     result: dict[str, t.Any] = {"rows": rows, "counts": {outcome: counts[outcome] for outcome in OUTCOMES}}
     told = [list(dict.fromkeys(filter(None, map(transport_text, side)))) for side in (before, after)]
     result["transport"] = dict(zip(("before", "after"), told))
-    result["summary"] = _summary(result["counts"], len(rows)) + _unsound(before, after) + _transports(*told)
+    result["summary"] = (
+        _summary(result["counts"], len(rows)) + _unsound(before, after) + _gpus(before, after) + _transports(*told)
+    )
     result["table"] = _table(result)
     result["markdown"] = _markdown(result)
     return result
@@ -425,6 +427,17 @@ def _unsound(*sides: t.Sequence[ResultDocument]) -> str:
             told = (f"{count} of {len(side)} {word}" for count, side, word in zip(counts, sides, ("before", "after")))
             text += f" Tests that {words}: {', '.join(told)}."
     return text
+
+
+def _gpus(*sides: t.Sequence[ResultDocument]) -> str:
+    """The GPUs of both sides where they are known and differ."""
+    models = [
+        sorted({_model(rank["name"]) for document in side for rank in document["ranks"] if rank["name"]})
+        for side in sides
+    ]
+    if not all(models) or models[0] == models[1]:
+        return ""
+    return f" GPUs before: {listing(models[0])}. GPUs after: {listing(models[1])}."
 
 
 def _transports(before: t.Sequence[str], after: t.Sequence[str]) -> str:

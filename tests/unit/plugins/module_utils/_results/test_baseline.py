@@ -308,6 +308,17 @@ def test_another_transport_is_told():
     assert "Transport" not in compare_results([run(transport=known)], [run(transport=known)])["summary"]
 
 
+def test_other_gpus_are_told():
+    before, after, unknown = (run() for _side in range(3))
+    for document, name in ((before, "NVIDIA A100-SXM4-80GB"), (after, "NVIDIA H100 80GB HBM3"), (unknown, None)):
+        document["ranks"] = [{**rank, "name": name} for rank in document["ranks"]]
+    found = compare_results([before], [after])
+    told = "GPUs before: A100-SXM4-80GB. GPUs after: H100 80GB HBM3."
+    assert found["summary"].endswith(told) and told in found["markdown"]
+    for others in ([before], [unknown]):
+        assert "GPUs" not in compare_results([before], others)["summary"]
+
+
 def test_table_and_markdown():
     before = [run(noise=0.001, seed=seed) for seed in range(3)]
     after = run()
