@@ -423,7 +423,7 @@ class TextReader:
         host = _HOST.match(text, start)
         if host is None:
             # Other text than NCCL's must not begin with what might be the rest of the number.
-            return match.group(0) if re.match(r"NCCL |\[\d{4}-|[A-Z_a-df-z/\[(]", text[match.end() :]) else None
+            return match.group(0) if re.match(r"NCCL |\[\d{4}-|[A-Z_a-df-z/\[(#]", text[match.end() :]) else None
         hosts: t.AbstractSet[str] = self.tests[-1].hosts() if self.tests else frozenset()
         cells = {cell for cell, _host in before_hosts(host.group(1), hosts) if CELLS[kind].fullmatch(cell)}
         if len(cells) == 1:

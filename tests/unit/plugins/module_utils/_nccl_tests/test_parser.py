@@ -58,6 +58,12 @@ def alone(host, pid=4000, ranks=1):
 
 
 LOG = "g1:4000:4100 [0] NCCL INFO x"
+# Of NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY=1, as src/alltoallv.cu of nccl-tests 2.19.6 prints it.
+SUMMARY = (
+    "# NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: mode=generated nranks=2 total_bytes=1024 spread=0.500 time_usec=8.75\n"
+    "#   rank=0 send_bytes=512 recv_bytes=512 alg_bw=0.06 bus_bw=0.03\n"
+    "#   rank=1 send_bytes=512 recv_bytes=512 alg_bw=0.06 bus_bw=0.03\n"
+)
 ALONE_ROW = "   8   2   float   sum   -1   3.45   0.00   0.00   0   0.13   0.06   0.00   0\n"
 ALONE_END = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0\n"
 
@@ -475,6 +481,8 @@ def test_last_row_that_may_lack_digits_is_lost():
         (lambda row: row + LOG, 3),
         (lambda row: row[:45] + "\n" + LOG + "\n" + row[45:], 3),
         (lambda row: row[:-40] + LOG + "\n" + LOG + "\n" + row[-40:], 3),
+        # With what alltoallv prints in its rows on request.
+        (lambda row: row[:52] + SUMMARY + row[52:-32] + SUMMARY + row[-32:], 3),
         # Inside a number, with a number lost, or with one of another row.
         (lambda row: row[:58] + LOG + "\n" + row[58:], 2),
         (lambda row: row[:45] + LOG + "\n" + row[-64:], 2),
