@@ -651,7 +651,9 @@ def _entry(
     where = f" at {format_size(size)}" if size is not None else ""
     better = ("below" if rule.is_time else "above") if passed else ("above" if rule.is_time else "below")
     more = f", and at {len(missed) - 1} more sizes" if len(missed) > 1 else ""
-    words = f"{value:.4g} {unit}{where}, {_told_percent(percent)} % {better} {limit:.4g} {unit} ({source}){more}"
+    # ``percent`` of a time is a factor's, so that it can be compared with that of a bandwidth.
+    told = _told_percent(100 * (value / limit - 1) if limit else percent)
+    words = f"{value:.4g} {unit}{where}, {told} % {better} {limit:.4g} {unit} ({source}){more}"
     return {**entry, "message": f"{rule.name}: {words}"}
 
 

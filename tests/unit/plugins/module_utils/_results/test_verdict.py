@@ -158,11 +158,11 @@ def test_entry_says_where_the_limit_comes_from_and_by_how_much():
         ),
         (
             {"limit": 20, "size": 8, "metric": "out_of_place.time_us"},
-            "out-of-place time_us at 8 B at most 20 us: 15 us at 8 B, 33.3 % below 20 us (the rule)",
+            "out-of-place time_us at 8 B at most 20 us: 15 us at 8 B, 25 % below 20 us (the rule)",
         ),
         (
             {"limit": 12, "max_bytes": 8, "metric": "in_place.time_us"},
-            "each in-place time_us up to 8 B at most 12 us: 15 us at 8 B, 20 % above 12 us (the rule)",
+            "each in-place time_us up to 8 B at most 12 us: 15 us at 8 B, 25 % above 12 us (the rule)",
         ),
         (
             {"limit": 300, "min_bytes": "1G", "max_bytes": "8G", "over": "each"},
