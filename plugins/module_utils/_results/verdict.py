@@ -336,6 +336,8 @@ class Judge:
                 continue
             # By the same factor, a time is above its limit as much as a bandwidth is below it.
             percent = 100 * ((limit / value if rule.is_time else value / limit) - 1) if value > 0 else -100.0
+            # What is exactly at its limit may be off by the last bit of a quotient.
+            percent = round(percent, 9)
             held.append((percent, row, value, limit, source))
         if not held:
             return _entry(rule, reason=reason)
@@ -481,8 +483,8 @@ def _cliff(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
 
 
 def _shape(rule: Rule, value: float, size: int, unit: str, words: str) -> dict[str, t.Any]:
-    passed = value <= rule.limit
-    percent = 100 * (rule.limit - value) / rule.limit
+    percent = round(100 * (rule.limit - value) / rule.limit, 9)
+    passed = percent >= 0
     side = f"{_told_percent(percent)} % {'below' if passed else 'above'}"
     told = f"{words}, {side} the limit of {rule.limit:g} {unit} (the rule)"
     return {
@@ -652,7 +654,7 @@ def _entry(
     better = ("below" if rule.is_time else "above") if passed else ("above" if rule.is_time else "below")
     more = f", and at {len(missed) - 1} more sizes" if len(missed) > 1 else ""
     # ``percent`` of a time is a factor's, so that it can be compared with that of a bandwidth.
-    told = _told_percent(100 * (value / limit - 1) if limit else percent)
+    told = _told_percent(round(100 * (value / limit - 1), 9) if limit else percent)
     words = f"{value:.4g} {unit}{where}, {told} % {better} {limit:.4g} {unit} ({source}){more}"
     return {**entry, "message": f"{rule.name}: {words}"}
 

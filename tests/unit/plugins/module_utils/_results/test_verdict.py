@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import COLLECTIVES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.bandwidth import bus_factor
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS, parse_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import Topology, ceiling
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.published import published
@@ -386,6 +386,17 @@ def test_dip(curve, value, passed):
 def test_a_dip_is_held_against_the_limit_itself():
     dip = document((*GROWING, (16 << 20, 38.5), (32 << 20, 35.8)))
     assert [judged({"dip_percent": limit}, dip)[1]["passed"] for limit in (10.4, 10.6)] == [False, True]
+
+
+def test_what_is_exactly_at_a_limit_keeps_it():
+    """Also where the last bit of a quotient is off."""
+    assert judged({"dip_percent": 5}, document((*GROWING, (16 << 20, 38.0))))[1]["passed"] is True
+    before, now = document([(8, 0.001)]), document([(8, 0.001)])
+    for placement in PLACEMENTS:
+        before["rows"][0][placement]["time_us"], now["rows"][0][placement]["time_us"] = 100.0, 115.0
+    entry = Judge(baseline=make_baseline([before]), baseline_percent=15).judge(now)["verdicts"][1]
+    assert (entry["limit"], entry["value"], entry["passed"], entry["percent"]) == (115.0, 115.0, True, 0.0)
+    assert ": 115 us at 8 B, 0 % below 115 us (" in entry["message"]
 
 
 @pytest.mark.parametrize(("growth", "passed"), [(1.4, True), (3.0, False)])
