@@ -20,6 +20,24 @@ ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs/examples/ci"
 
 
+def test_the_job_of_github_can_read_what_it_uploads(tmp_path):
+    """The scenario runs as root, and output.tar.gz is its owner's alone: the upload fails at a file that it cannot read."""
+    steps = yaml.safe_load((EXAMPLES / "github.yml").read_text())["jobs"]["molecule"]["steps"]
+    handing_over, upload = [step for step in steps if step.get("if") == "always()"]
+    assert upload["uses"].startswith("actions/upload-artifact@")
+    archive = tmp_path / "results/output.tar.gz"
+    archive.parent.mkdir()
+    archive.touch(0o600)
+    bin_path = tmp_path / "bin"
+    bin_path.mkdir()
+    for name, text in (("sudo", 'exec "$@"'), ("id", "echo 65534")):
+        (bin_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (bin_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{bin_path}:{os.environ['PATH']}"}
+    subprocess.run(["bash", "-e", "-c", handing_over["run"]], cwd=tmp_path, env=environment, check=True)
+    assert archive.stat().st_uid == 65534
+
+
 @pytest.mark.slow
 def test_the_scenario_for_the_ci_of_users(group, tmp_path):
     """It runs as it is, but for the names and subnets of its nodes, which are this test's own."""
