@@ -24,6 +24,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Opti
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import rows_with_data
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import noise_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import markdown_table
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import PROBLEMS as RULE_PROBLEMS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size, parse_size
@@ -152,7 +153,7 @@ def sweep_results(
         "missing": missing,
         "remaining": estimate(points, durations),
         "noise": (
-            f"a gain is beyond the noise if it exceeds {NOISE_FACTOR} times the coefficient of variation of the"
+            f"a gain is beyond the noise if the logarithm of its factor exceeds {NOISE_FACTOR} times the coefficient of variation of the"
             f" repeats, the largest of the default's, the setting's and that of all settings together, with"
             f" {LEAST_REPEATS} repeats or more of both"
         ),
@@ -295,7 +296,7 @@ def _entry(item: _Measured, default: _Measured | None, pooled: float | None) -> 
         if fewest < LEAST_REPEATS:
             why = f"{fewest} of {LEAST_REPEATS} repeats" + (" of the default" if len(default.times) == fewest else "")
         else:
-            noise = NOISE_FACTOR * max(value or 0.0 for value in (pooled, item.variation, default.variation))
+            noise = noise_of(NOISE_FACTOR * max(value or 0.0 for value in (pooled, item.variation, default.variation)))
             beyond = gain > noise
     return {
         "env": dict(item.setting.env),
