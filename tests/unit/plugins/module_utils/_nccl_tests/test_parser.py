@@ -479,6 +479,7 @@ def test_last_row_that_may_lack_digits_is_lost():
         # At a column, with NCCL's log between, behind a number or on a line of its own.
         (lambda row: row[:45] + LOG + "\n" + row[45:], 3),
         (lambda row: row + LOG, 3),
+        (lambda row: row[:44] + LOG + "\n" + row[44:], 3),
         (lambda row: row[:45] + "\n" + LOG + "\n" + row[45:], 3),
         (lambda row: row[:-40] + LOG + "\n" + LOG + "\n" + row[-40:], 3),
         # With what alltoallv prints in its rows on request.
@@ -498,6 +499,13 @@ def test_row_is_put_together_only_where_it_fits(torn, rows):
     document = parse_one(NCCL.replace(LAST_ROW, torn(LAST_ROW)))
     assert document["rows"] == parse_one(NCCL)["rows"][:rows]
     assert document["lost_rows"] == 3 - rows
+
+
+def test_the_end_of_a_torn_row_that_may_lack_digits_is_lost():
+    row = LAST_ROW[:52] + LOG + "\n" + LAST_ROW[52 : LAST_ROW.rindex("0")] + "13"
+    document = parse_one(NCCL[: NCCL.index(LAST_ROW)] + row)
+    assert (len(document["rows"]), document["lost_rows"]) == (2, 1)
+    assert len(parse_one(NCCL[: NCCL.index(LAST_ROW)] + row + "\n")["rows"]) == 3
 
 
 @pytest.mark.parametrize(

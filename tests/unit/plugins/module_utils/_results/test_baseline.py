@@ -137,6 +137,9 @@ def test_runs_with_other_variables_are_not_added():
         GpufabricError, match="runs of all_reduce with NCCL_ALGO=Ring, and this one is with NCCL_ALGO=un"
     ):
         make_baseline([run(1.1)], before)
+    # Nor where both are new.
+    with pytest.raises(GpufabricError, match="with NCCL_ALGO=Ring, and this one is with NCCL_ALGO=un"):
+        make_baseline([run(points={"env": {"NCCL_ALGO": "Ring"}}), run(1.1)])
     # A point of a sweep is another test.
     assert len(make_baseline([swept({"NCCL_ALGO": "Tree"}, 1.1)], before)["runs"]) == 2
 
@@ -399,4 +402,6 @@ def test_noise_is_that_of_near_sizes_unless_one_is_much_noisier():
     assert noise.percent(key(256), "time_us", (3, 1)) == pytest.approx(100 * math.expm1(40 * 0.05176), abs=1)
     assert noise.percent(key(1 << 20), "time_us", (3, 1)) == pytest.approx(100 * math.expm1(20 * 0.05176), abs=1)
     assert noise.percent(key(1 << 30), "time_us", (2, 1)) is None
+    # The median of two is their mean.
+    assert noise.percent(key(8), "time_us", (2, 1)) == pytest.approx(100 * math.expm1(0.041932 * 1.5**0.5), abs=0.001)
     assert noise.percent(key(8), "time_us", (3, 1), floor=7) == 7
