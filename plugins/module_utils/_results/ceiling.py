@@ -49,6 +49,11 @@ def _is_nvlink_domain(document: ResultDocument) -> bool:
     return bool(transport and transport["mnnvl"] and transport["connections"].get("NET") == 0)
 
 
+def groups_of(document: ResultDocument) -> int:
+    """How many groups of ranks ran the operation beside each other (NCCL_TESTS_SPLIT): what was measured is that of the first."""
+    return len({rank.get("group") for rank in document["ranks"]} - {None}) or 1
+
+
 def share_of_ceiling(document: ResultDocument) -> str:
     """``371.20 GB/s is 93 % of the ceiling ...``: the peak of a test; empty if the hardware is not known, or has no ceiling for it."""
     peak, transport = document["summary"]["peak_busbw"], document.get("transport")

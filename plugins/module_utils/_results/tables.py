@@ -47,7 +47,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.straggl
     checked_stragglers,
     describe_stragglers,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import share_of_ceiling
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import groups_of, share_of_ceiling
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.published import published
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
     clean,
@@ -423,7 +423,7 @@ def expected_lines(document: ResultDocument) -> list[str]:
     """
     summary, hardware = document["summary"], document.get("hardware")
     peak = summary["peak_busbw"]
-    if _is_cpu(document) or summary["peak_size"] is None or not peak:
+    if _is_cpu(document) or summary["peak_size"] is None or not peak or groups_of(document) > 1:
         return []
     ceiling = share_of_ceiling(document)
     names = [rank["name"] for rank in document["ranks"]]

@@ -47,7 +47,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline i
     other_devices,
     runs_text,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import Topology, ceiling
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import Topology, ceiling, groups_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.published import is_gpu
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.reference_values import (
     MEASURED,
@@ -310,6 +310,9 @@ class Judge:
             return _dip(rule, document)
         if rule.kind == "cliff_factor":
             return _cliff(rule, document)
+        groups = groups_of(document)
+        if groups > 1 and (rule.kind == "ceiling_percent" or rule.source):
+            return _entry(rule, reason=f"the ranks ran in {groups} groups beside each other (NCCL_TESTS_SPLIT)")
         if rule.kind == "baseline_percent":
             before, now = other_devices(self._devices, document)
             if before:

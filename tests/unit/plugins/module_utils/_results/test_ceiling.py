@@ -90,6 +90,20 @@ def test_the_ceiling_is_that_of_what_was_found(changes, told):
     assert told in found and bool(told) == bool(found)
 
 
+@pytest.mark.parametrize("group_of", [lambda rank: rank // 8, lambda rank: rank % 8])
+def test_groups_that_ran_beside_each_other_have_no_ceiling_of_all(group_of):
+    """As with NCCL_TESTS_SPLIT: the hosts each alone, which never used the network, or a group for each rail, of all that share it."""
+    split = document(hosts=2)
+    split["ranks"] = [{**rank, "group": group_of(rank["rank"])} for rank in split["ranks"]]
+    assert expected_lines(split) == []
+    rules = [{"name": "Network", "ceiling_percent": 90}, {"name": "Fast", "limit": 1}]
+    result = Judge({"rules": rules, "reference": "aws-p5"}).judge(split)
+    told = {entry["rule"]: (entry["passed"], entry["message"]) for entry in result["verdicts"][1:]}
+    reason = "the ranks ran in {} groups beside each other".format(len({rank["group"] for rank in split["ranks"]}))
+    assert told.pop("Fast")[0] is True and len(told) > 1
+    assert all(passed is None and reason in message for passed, message in told.values())
+
+
 def test_a_rule_by_the_ceiling_needs_nothing_typed_in():
     judge = Judge({"rules": [{"name": "Network", "ceiling_percent": 95}]})
     result = judge.judge(document())
