@@ -84,6 +84,13 @@ class Check:
         return -math.inf if self.passed is False else math.inf
 
     @property
+    def of_limit(self) -> float | None:
+        """By how many percent of the limit the value is better, or worse; ``percent`` of a time is that of a speed."""
+        if self.unit == "us" and self.value is not None and self.limit:
+            return 100 * (1 - self.value / self.limit)
+        return self.percent
+
+    @property
     def value_text(self) -> str:
         return _amount(self.value, self.unit)
 

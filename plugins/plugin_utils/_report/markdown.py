@@ -43,7 +43,7 @@ def _limits(report: Report) -> t.Iterator[str]:
             check.told,
             check.value_text,
             check.limit_text,
-            "" if check.percent is None else f"{check.percent:+.1f}",
+            "" if check.of_limit is None else f"{check.of_limit:+.1f}",
             check.source,
         ]
         for test in report.tests

@@ -167,7 +167,7 @@ def _checks(report: Report) -> Table | None:
             _cell(f"{test.number}. {test.collective}", test.number),
             _cell(check.value_text, check.value),
             _cell(check.limit_text, check.limit),
-            _cell(_signed(check.percent), check.percent),
+            _cell(_signed(check.of_limit), check.of_limit),
             _cell(check.source),
         ]
         for test in report.tests

@@ -350,6 +350,13 @@ RULES = {
 }
 
 
+def by(entry):
+    """What stands under "by %": the share of the limit, as in the message; of a time its percent is that of a speed."""
+    if entry["unit"] == "us" and entry["percent"] is not None:
+        return f"{100 * (1 - entry['value'] / entry['limit']):+.1f}"
+    return "" if entry["percent"] is None else f"{entry['percent']:+.1f}"
+
+
 def test_rules_are_told_in_every_format_as_they_were_judged():
     jmespath = pytest.importorskip("jmespath")
     assertions = [{"that": "rank_count == `64`", "msg": "64 ranks were bought", "name": "ranks"}]
@@ -373,7 +380,7 @@ def test_rules_are_told_in_every_format_as_they_were_judged():
         assert line[0] == {True: "pass", False: "fail", None: "unchecked"}[entry["passed"]]
         assert rule in line[1] or entry["message"] in line[1]
         assert line[6] == entry["source"] and bool(line[3]) == (entry["value"] is not None)
-        assert line[5] == ("" if entry["percent"] is None else f"{entry['percent']:+.1f}")
+        assert line[5] == by(entry)
         case = cases[rule]
         if entry["passed"] is None:
             assert rule not in labels and case.find("skipped").get("message") == entry["message"]
@@ -392,7 +399,7 @@ def test_rules_are_told_in_every_format_as_they_were_judged():
         _begin, verdict, _test, _what, value, limit, percent, source, *_end = (cell.strip() for cell in line.split("|"))
         assert source == entry["source"] and bool(value) == (entry["value"] is not None)
         assert verdict == {True: "pass", False: "**fail**", None: "unchecked"}[entry["passed"]]
-        assert percent == ("" if entry["percent"] is None else f"{entry['percent']:+.1f}")
+        assert percent == by(entry)
         if percent:
             assert (value, limit) == tuple(f"{entry[name]:.2f} {entry['unit']}" for name in ("value", "limit"))
     missed = entries[1]
