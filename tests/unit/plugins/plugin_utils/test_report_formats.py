@@ -618,6 +618,7 @@ def test_the_transport_is_in_every_format():
         (name, dict(labels).get("host")): value for (name, labels), value in samples_of(texts["openmetrics"]).items()
     }
     assert samples["gpufabric_nccl_channels", None] == 16 and samples["gpufabric_nccl_nics", "g2"] == 2
+    assert samples["gpufabric_nccl_transport", None] == 1
     (labels,) = [
         dict(labels) for name, labels in samples_of(texts["openmetrics"]) if name == "gpufabric_nccl_transport"
     ]
