@@ -12,6 +12,7 @@ alone is 4.8 MB or 1.3 MB. Its colours are the page's variables, so that one dra
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import math
 import re
@@ -25,10 +26,12 @@ try:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 except ImportError:
     # Then there is no page, see formats.py.
     matplotlib = None  # type: ignore[assignment]
+
+_Curve = t.TypeVar("_Curve", Curve, BaselineCurve)
 
 #: Colours and shapes by which lines are told apart; of more lines, the slowest share a quiet colour.
 SERIES = 6
@@ -138,21 +141,20 @@ def _draw_bandwidth(
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     for curve in reversed(curves):
-        place = places[curve.label]
+        place, line = places[curve.label], _line(curve)
         inside = outside and curve.placement == "in_place"
         if inside and not both:
             continue
         if place < 0:
-            if not inside:
-                axes.plot(curve.sizes, curve.busbw, color=_colour("--quiet"), linewidth=0.9, zorder=2)
+            axes.plot(line.sizes, line.busbw, color=_colour("--quiet"), linewidth=0.9, zorder=2)
             continue
         colour = _colour(f"--series-{place + 1}")
         # Where repeats differ.
         if curve.low != curve.high:
-            axes.fill_between(curve.sizes, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0, zorder=2)
+            axes.fill_between(line.sizes, line.low, line.high, color=colour, alpha=0.15, linewidth=0, zorder=2)
         axes.plot(
-            curve.sizes,
-            curve.busbw,
+            line.sizes if inside else curve.sizes,
+            line.busbw if inside else curve.busbw,
             color=colour,
             linewidth=1.1 if inside else 1.9,
             linestyle=(0, (4, 2)) if inside else "solid",
@@ -166,17 +168,16 @@ def _draw_bandwidth(
     for limit in limits:
         low, high = t.cast("tuple[int, int]", limit.sizes)
         low = max(low, smallest)
-        # A limit at one size is a short line across it.
-        span = (low / 1.4, low * 1.4) if low == high else (low, high)
+        span = _across(low) if low == high else (low, high)
         axes.plot(span, (limit.limit, limit.limit), color=_colour("--limit"), linewidth=2.2, zorder=6)
     axes.set_ylabel("busbw (GB/s)")
     axes.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
     low, high = axes.get_ylim()
-    if high / low < 30:
-        # Within a decade or so, powers of ten alone say little.
-        axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5), numticks=12))
+    if high / low < 100:
+        # Within two decades, powers of ten alone say little: there may be just one.
+        axes.yaxis.set_major_locator(FixedLocator(_steps(low, high)))
     largest = max(size for curve in curves for size in curve.sizes)
     axes.xaxis.set_major_locator(FixedLocator(_powers(smallest, largest, ticks)))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -184,9 +185,23 @@ def _draw_bandwidth(
     axes.grid(True, color=_colour("--grid"), linewidth=0.7)
 
 
+def _across(size: int) -> tuple[float, float]:
+    """The ends of a short line across a size."""
+    return size / 1.4, size * 1.4
+
+
+def _line(curve: _Curve) -> _Curve:
+    """The curve as a line or band: of a single size, across it. Otherwise there would be nothing to see."""
+    if len(curve.sizes) > 1:
+        return curve
+    ends: dict[str, t.Any] = {name: 2 * getattr(curve, name) for name in ("busbw", "low", "high")}
+    ends["sizes"] = _across(curve.sizes[0])
+    return dataclasses.replace(curve, **ends)
+
+
 def _draw_baseline(axes: t.Any, baseline: t.Sequence[BaselineCurve]) -> None:
     colour = _colour("--baseline")
-    for curve in baseline:
+    for curve in map(_line, baseline):
         axes.fill_between(curve.sizes, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0, zorder=1)
         axes.plot(curve.sizes, curve.busbw, color=colour, linewidth=1.6, linestyle=(0, (1, 1.6)), zorder=5)
 
@@ -286,9 +301,17 @@ def _spread(values: t.Sequence[int], most: int) -> list[int]:
 
 
 def _powers(low: int, high: int, most: int) -> list[int]:
-    """Powers of two within the bounds, evenly spread."""
+    """Powers of two within the bounds, evenly spread; if there is one at most, the bounds."""
     exponents = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
-    return [2**exponent for exponent in _spread(exponents, most)]
+    return [2**exponent for exponent in _spread(exponents, most)] if len(exponents) > 1 else sorted({low, high})
+
+
+def _steps(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten within the bounds; if these are too few, round values at even distances."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+    steps = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
+    steps = [step for step in steps if low <= step <= high]
+    return steps if len(steps) > 2 else list(MaxNLocator(8, steps=(1, 2, 5, 10)).tick_values(low, high))
 
 
 def _short(host: str, most: int = 18) -> str:

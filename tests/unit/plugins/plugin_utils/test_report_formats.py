@@ -18,7 +18,11 @@ from xml.etree import ElementTree
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import isolation_search as isolate
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import VERDICTS, parse_results
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import (
+    PLACEMENTS,
+    VERDICTS,
+    parse_results,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import find_soak
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results import tables as text_report
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import make_baseline
@@ -26,7 +30,14 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_anal
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report import charts, page
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import Curve, clean, make_report
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import (
+    BaselineCurve,
+    Check,
+    Curve,
+    Pairs,
+    clean,
+    make_report,
+)
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.formats import FORMATS, render
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -34,7 +45,7 @@ openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser")
 textfile = pytest.importorskip("prometheus_client.parser")
 xmlschema = pytest.importorskip("xmlschema")
 pytest.importorskip("junitparser")
-pytest.importorskip("matplotlib")
+figure = pytest.importorskip("matplotlib.figure")
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures"
 TEXT = (FIXTURES / "all_reduce_perf.txt").read_text(encoding="utf-8")
@@ -941,6 +952,43 @@ def test_the_legend_counts_the_settings_that_have_no_colour():
     told = [*labels[: charts.SERIES], "2 settings that are slower at their peak"]
     assert [entry["text"] for entry in legend] == told
     assert legend[0]["variable"] == "--series-1" and len({entry["variable"] for entry in legend}) == len(legend)
+
+
+def chart_of(curves, limits=(), baseline=(), ticks=12):
+    """The axes of a chart of bandwidth."""
+    axes = figure.Figure().add_subplot()
+    charts._draw_bandwidth(axes, curves, charts.series_of(curve.label for curve in curves), limits, baseline, ticks)
+    return axes
+
+
+@pytest.mark.parametrize(
+    ("busbw", "sizes"),
+    [
+        ((59.0, 101.0), (1048576, 2097152)),
+        ((1.3, 80.0), (8, 8388608)),
+        ((6.5, 18.0), (10485760, 20971520)),
+        ((0.01, 372.0), (8, 8589934592)),
+        ((340.0, 341.0), (1000000, 1040000)),
+        ((340.0,), (10000000,)),
+    ],
+)
+def test_both_axes_of_a_chart_have_enough_numbers_to_read_it_by(busbw, sizes):
+    axes = chart_of([Curve("", "out_of_place", sizes, busbw, busbw, busbw)])
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = axis.get_view_interval()
+        assert len([place for place in axis.get_majorticklocs() if low <= place <= high]) >= len(sizes)
+
+
+def test_what_is_of_one_size_is_seen():
+    """A line through one point is none, nor is a band around it."""
+    single = [Curve(f"{n}", where, (1024,), (n + 2.0,), (1.0,), (9.0,)) for n in range(7) for where in PLACEMENTS]
+    across = [1024 / 1.4, 1024 * 1.4]
+    for curves in (single[:2], single):
+        axes = chart_of(curves, baseline=[BaselineCurve((1024,), (2.0,), (1.0,), (3.0,))])
+        widths = [sorted({place for place, _height in band.get_paths()[0].vertices}) for band in axes.collections]
+        assert len(widths) > 1 and all(width == pytest.approx(across) for width in widths)
+        for line in axes.lines:
+            assert line.get_marker() != "None" or list(line.get_xdata()) == pytest.approx(across)
 
 
 def test_the_page_has_the_settings_of_each_test():
