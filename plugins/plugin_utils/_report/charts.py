@@ -55,6 +55,9 @@ _NARROW = (4.6, 4.0, 10.5)
 #: Slow, as the median, fast.
 _HEAT = ("#b3261e", "#e8a87c", "#ece7da", "#8fb8d8", "#2b6cb0")
 
+#: Characters of a host's name beside a chart.
+_LONGEST_NAME = 18
+
 # Names of hosts are text, whatever is in them.
 _STYLE = {"svg.fonttype": "none", "font.family": "sans-serif", "path.simplify": False, "text.parse_math": False}
 
@@ -233,7 +236,8 @@ def _draw_pairs(axes: t.Any, pairs: Pairs, ticks: int) -> None:
             [a, b], [b, a], linestyle="none", marker="x", color=_colour("--limit"), markersize=7, markeredgewidth=2
         )
     places = _spread(list(range(number)), ticks)
-    names = [_short(pairs.hosts[place]) for place in places]
+    short = _tick_names(pairs.hosts)
+    names = [short[place] for place in places]
     axes.set_xticks(places, names, rotation=90)
     axes.set_yticks(places, names)
     if number <= 16 and ticks > 16:
@@ -314,6 +318,17 @@ def _steps(low: float, high: float) -> list[float]:
     return steps if len(steps) > 2 else list(MaxNLocator(8, steps=(1, 2, 5, 10)).tick_values(low, high))
 
 
-def _short(host: str, most: int = 18) -> str:
+def _tick_names(hosts: t.Sequence[str]) -> list[str]:
+    """Short names of hosts. Where they are long, without the domain that all share: by that none is told from the others."""
+    parts = hosts[0].split(".")
+    domains = ("." + ".".join(parts[place:]) for place in range(1, len(parts)))
+    domain = next((domain for domain in domains if all(host.endswith(domain) for host in hosts)), "")
+    # Of addresses, the end tells most.
+    if max(map(len, hosts)) > _LONGEST_NAME and re.search("[a-z]", domain):
+        hosts = [host[: -len(domain)] for host in hosts]
+    return [_short(host) for host in hosts]
+
+
+def _short(host: str, most: int = _LONGEST_NAME) -> str:
     """The ends of a long name; its middle tells least."""
     return host if len(host) <= most else f"{host[: most // 2 - 1]}…{host[-(most // 2) :]}"

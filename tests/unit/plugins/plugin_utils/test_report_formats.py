@@ -979,6 +979,16 @@ def test_both_axes_of_a_chart_have_enough_numbers_to_read_it_by(busbw, sizes):
         assert len([place for place in axis.get_majorticklocs() if low <= place <= high]) >= len(sizes)
 
 
+def test_hosts_of_one_domain_are_told_apart_beside_the_chart_of_pairs():
+    long = ["gpu-001.rack7.example.com", "gpu-011.rack7.example.com", "gpu-012.rack17.example.com"]
+    assert charts._tick_names(long[:2]) == ["gpu-001", "gpu-011"]
+    assert charts._tick_names(long) == ["gpu-001.rack7", "gpu-011.rack7", "gpu-012.rack17"]
+    short = ["g1.example.com", "g2.example.com"]
+    assert charts._tick_names(short) == short
+    ends = ["gpufabric-worker-pod.1", "gpufabric-worker-pod.21"]
+    assert charts._tick_names(ends) == ["gpufabri…ker-pod.1", "gpufabri…er-pod.21"]
+
+
 def test_what_is_of_one_size_is_seen():
     """A line through one point is none, nor is a band around it."""
     single = [Curve(f"{n}", where, (1024,), (n + 2.0,), (1.0,), (9.0,)) for n in range(7) for where in PLACEMENTS]
