@@ -45,6 +45,7 @@ openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser")
 textfile = pytest.importorskip("prometheus_client.parser")
 xmlschema = pytest.importorskip("xmlschema")
 pytest.importorskip("junitparser")
+colors = pytest.importorskip("matplotlib.colors")
 figure = pytest.importorskip("matplotlib.figure")
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures"
@@ -989,6 +990,72 @@ def test_hosts_of_one_domain_are_told_apart_beside_the_chart_of_pairs():
     assert charts._tick_names(ends) == ["gpufabri…ker-pod.1", "gpufabri…er-pod.21"]
 
 
+def lines_of(axes, style):
+    """The lines of a chart with a variable of the page's style: their points, whether they are dashed, and their marks."""
+    return [
+        (list(zip(line.get_xdata(), line.get_ydata())), line.is_dashed(), line.get_marker())
+        for line in axes.lines
+        if line.get_color() == charts._colour(style)
+    ]
+
+
+def bounds_at(band, size):
+    heights = [height for place, height in band.get_paths()[0].vertices if place == size]
+    return min(heights), max(heights)
+
+
+def a_limit(value, sizes):
+    return Check("busbw", None, "busbw", None, value, "GB/s", "given", None, sizes)
+
+
+def test_a_chart_has_each_value_where_it_belongs():
+    """Both axes are logarithmic; a setting is a line of its colour and shape, in-place is dashed, a band is around repeats."""
+    sizes, slow, fast = (8, 1024, 1048576), (0.01, 2.0, 100.0), (0.02, 3.0, 300.0)
+    curves = [
+        Curve("A", "out_of_place", sizes, fast, slow, (0.03, 4.0, 400.0)),
+        Curve("A", "in_place", sizes, slow, slow, slow),
+        Curve("B", "out_of_place", sizes, slow, slow, slow),
+    ]
+    limits = [a_limit(50.0, (0, 1024)), a_limit(70.0, (1024, 1048576)), a_limit(90.0, (1024, 1024))]
+    baseline = [BaselineCurve(sizes, (0.5, 5.0, 50.0), (0.4, 4.0, 40.0), (0.6, 6.0, 60.0))]
+    axes = chart_of(curves, limits, baseline)
+    assert (axes.get_xscale(), axes.get_yscale(), axes.get_ylabel()) == ("log", "log", "busbw (GB/s)")
+    first, second = (list(zip(sizes, values)) for values in (fast, slow))
+    assert sorted(lines_of(axes, "--series-1")) == sorted([(first, False, "o"), (second, True, "None")])
+    assert lines_of(axes, "--series-2") == [(second, False, "s")]
+    assert [points for points, *_others in lines_of(axes, "--limit")] == [
+        [(8, 50.0), (1024, 50.0)],
+        [(1024, 70.0), (1048576, 70.0)],
+        [(1024 / 1.4, 90.0), (1024 * 1.4, 90.0)],
+    ]
+    assert [points for points, *_others in lines_of(axes, "--baseline")] == [list(zip(sizes, (0.5, 5.0, 50.0)))]
+    bands = {
+        (charts._COLOURS[colors.to_hex(band.get_facecolor()[0])], *(f"{value:g}" for value in bounds_at(band, 1048576)))
+        for band in axes.collections
+    }
+    assert bands == {("--series-1", "100", "400"), ("--baseline", "40", "60")}
+    # The fastest lies above the others.
+    assert axes.lines[0].get_color() == charts._colour("--series-2")
+    told = {axis: axis.get_major_formatter() for axis in (axes.xaxis, axes.yaxis)}
+    assert (told[axes.xaxis](1048576.0, 0), told[axes.yaxis](0.01, 0)) == ("1 MiB", "0.01")
+    assert list(axes.get_xticks()) == [2**exponent for exponent in range(4, 21, 2)]
+
+
+def test_what_has_no_colour_or_is_one_line_too_many_is_drawn_quietly_or_not_at_all():
+    def curve(label, placement):
+        return Curve(label, placement, (8, 16), (1.0, 2.0), (1.0, 2.0), (1.0, 2.0))
+
+    both = [curve(f"{n}", placement) for n in range(charts.SERIES + 2) for placement in PLACEMENTS]
+    axes = chart_of(both)
+    quiet = [points for points, *_others in lines_of(axes, "--quiet")]
+    assert len(axes.lines) == charts.SERIES + 2 and len(quiet) == 2
+    # In-place alone is drawn as out-of-place otherwise is.
+    axes = chart_of([curve("", "in_place")])
+    assert lines_of(axes, "--series-1") == [([(8, 1.0), (16, 2.0)], False, "o")]
+    # Four settings have one line each, three have two.
+    assert [len(chart_of(both[: 2 * number]).lines) for number in (3, 4)] == [6, 4]
+
+
 def test_what_is_of_one_size_is_seen():
     """A line through one point is none, nor is a band around it."""
     single = [Curve(f"{n}", where, (1024,), (n + 2.0,), (1.0,), (9.0,)) for n in range(7) for where in PLACEMENTS]
@@ -999,6 +1066,56 @@ def test_what_is_of_one_size_is_seen():
         assert len(widths) > 1 and all(width == pytest.approx(across) for width in widths)
         for line in axes.lines:
             assert line.get_marker() != "None" or list(line.get_xdata()) == pytest.approx(across)
+
+
+def test_the_chart_of_pairs_has_each_value_where_its_hosts_are():
+    pairs = Pairs(
+        ("g1", "g2", "g3", "g4"), {(0, 1): 40.0, (0, 2): 50.0, (1, 3): 10.0, (2, 3): 60.0}, frozenset({(0, 3)})
+    )
+    axes = figure.Figure().add_subplot()
+    charts._draw_pairs(axes, pairs, 40)
+    (image,) = axes.images
+    grid = [[None if value is None else float(value) for value in row] for row in image.get_array().tolist()]
+    none = None
+    assert grid == [
+        [none, 40.0, 50.0, none],
+        [40.0, none, none, 10.0],
+        [50.0, none, none, 60.0],
+        [none, 10.0, 60.0, none],
+    ]
+    # The median is in the middle of the colours, slow is red, fast is blue.
+    assert (image.norm.vmin, image.norm.vmax) == (10.0, 80.0)
+    slow, middle, fast = (image.cmap(image.norm(value)) for value in (10.0, 45.0, 80.0))
+    assert slow[0] > 2 * slow[2] and fast[2] > 2 * fast[0] and min(middle) > 0.8
+    (cross,) = axes.lines
+    assert sorted(zip(cross.get_xdata(), cross.get_ydata())) == [(0, 3), (3, 0)]
+    names = [
+        [(place, label.get_text()) for place, label in zip(axis.get_ticklocs(), axis.get_ticklabels())]
+        for axis in (axes.xaxis, axes.yaxis)
+    ]
+    assert names == [list(enumerate(pairs.hosts))] * 2
+    values = {text.get_position(): text.get_text() for text in axes.texts}
+    assert values[0, 1] == values[1, 0] == "40" and values[3, 1] == "10" and len(values) == 8
+    # A small spread is no alarm.
+    axes = figure.Figure().add_subplot()
+    charts._draw_pairs(axes, Pairs(("g1", "g2", "g3"), {(0, 1): 100.0, (0, 2): 99.0}, frozenset()), 12)
+    assert axes.images[0].norm.vmax - axes.images[0].norm.vmin > 19 and len(axes.texts) == 0
+
+
+def test_the_chart_of_a_soak_has_each_cycle(monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(charts, "_drawn", lambda name, form, draw: drawn.update({name: draw}) or "")
+    charts.soak_charts("soak", {"1 GiB": [(1, 300.0), (2, 290.0), (4, 295.0)], "1 MiB": [(1, 50.0)]}, [(2, 290.0)])
+    for draw in drawn.values():
+        axes = figure.Figure().add_subplot()
+        draw(axes)
+        assert [lines_of(axes, f"--series-{number}")[0][0] for number in (1, 2)] == [
+            [(1, 300.0), (2, 290.0), (4, 295.0)],
+            [(1, 50.0)],
+        ]
+        assert lines_of(axes, "--limit") == [([(2, 290.0)], False, "x")]
+        assert (axes.get_ylim()[0], axes.get_ylabel(), axes.get_xlabel()) == (0, "busbw (GB/s)", "cycle")
+    assert list(drawn) == ["soak-wide", "soak-narrow"]
 
 
 def test_the_page_has_the_settings_of_each_test():
