@@ -543,7 +543,8 @@ def _markdown_test(index: int, document: ResultDocument) -> t.Iterator[str]:
     transport = transport_text(document)
     described = ", ".join([tool_text(document), _participants(document), *common])
     described += f". Transport: {transport}" if transport else ""
-    yield f"{markdown_plain(described)}. Verdict: **{document['verdict']}**."
+    # A text that begins a line may begin a heading.
+    yield f"Program: {markdown_plain(described)}. Verdict: **{document['verdict']}**."
     yield f"{summary_text(document)}." + (f" {CPU_NOTE}" if _is_cpu(document) else "")
     notes = notes_beside_peak(document)
     if notes:

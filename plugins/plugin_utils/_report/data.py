@@ -26,7 +26,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import setting_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import swept
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert, one_line
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_line, inert, one_line
 
 #: In a setting's name; the rest of what differs are variables.
 _JOB = ("type", "redop", "ranks")
@@ -409,7 +409,7 @@ def make_report(
         sweep=sweep or {},
         pairs=_pairs(isolation or {}),
         nodes=tuple(_nodes(isolation or {})),
-        limit=clean(str((isolation or {}).get("limit") or "")),
+        limit=clean_line(str((isolation or {}).get("limit") or "")),
         baseline=tuple(_baseline_entries(baseline or {}, tests)),
         extra=extra,
     )

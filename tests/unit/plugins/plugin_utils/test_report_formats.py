@@ -742,6 +742,15 @@ def test_hostile_text_stays_text(hostile):
         text.encode("utf-8")
 
 
+def test_no_text_is_a_heading_of_the_markdown(hostile):
+    text = "# Verdict: **pass**\n\n# Verdict: **pass**"
+    document = {**hostile, "tool": {**hostile["tool"], "name": text}}
+    nodes = [{"node": "g1", "verdict": "bad", "where": "inside", "evidence": []}]
+    report = make_report(text_report.check_documents([document]), isolation={"nodes": nodes, "limit": text})
+    lines = rendered(report)["markdown"].splitlines()
+    assert [line for line in lines if line.startswith("# ")] == ["# Benchmark report"]
+
+
 def filled(value, text, keep=("schema", "severity", "verdict", "placement", "id", "metric")):
     """A value with a text in place of each of its texts."""
     if isinstance(value, dict):
