@@ -100,6 +100,8 @@ _UNITS_OF_MEASURES = ("us", "GB/s", "GB/s", "")
 
 CPU_NOTE = "By the CPU program over the control network: says nothing about NCCL, GPUs or the data network."
 
+ONE_OF_SEARCH = "Only one of its tests follows, the fastest of the largest group; it has the verdict of the search."
+
 PAIR_NOTE = (
     "Two hosts: by trees or NVLink's switches, all_reduce needs about 65 % of the network, so a third of it can be lost and not show."
     " all_gather shows it, and so does NCCL_ALGO=Ring."
@@ -196,9 +198,7 @@ def results_markdown(documents: t.Sequence[ResultDocument], sweep: str = "", sea
     over = f"of the search over {searched}" if searched else f"over {counted(len(documents), 'test')}"
     parts = ["# Benchmark report", f"Verdict {over}: **{overall_verdict(documents)}**{_by_cpu(documents)}"]
     if searched and documents:
-        parts.append(
-            "Only one of its tests follows, the fastest of the largest group; it has the verdict of the search."
-        )
+        parts.append(ONE_OF_SEARCH)
     if any(_is_cpu(document) for document in documents):
         parts.append(f"> **Not NCCL.** {CPU_NOTE} This goes for the tests whose tool is `cpu`.")
     points = [document for document in documents if _is_swept(document)]

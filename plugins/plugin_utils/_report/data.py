@@ -26,6 +26,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import setting_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import swept
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import counted
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_line, inert, one_line
 
 #: In a setting's name; the rest of what differs are variables.
@@ -280,6 +281,15 @@ class Report:
                 tests.setdefault(key, []).append(test)
         found = [Finding(entry, tuple(dict.fromkeys(tests[key]))) for key, entry in entries.items()]
         return sorted(found, key=lambda finding: finding.entry["severity"] != "error")
+
+    @property
+    def searched(self) -> str:
+        """``3 nodes, 6 rounds, 8 tests`` of what the role isolate found; empty for any other report."""
+        found = self.extra.get("isolation", {})
+        numbers = [len(self.nodes), found.get("rounds"), found.get("tests")]
+        if not all(isinstance(number, int) for number in numbers):
+            return ""
+        return ", ".join(counted(number, noun) for number, noun in zip(numbers, ("node", "round", "test")))
 
     def counts(self) -> dict[str, int]:
         """How many tests have each verdict, the worst first."""

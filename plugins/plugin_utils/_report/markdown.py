@@ -19,20 +19,11 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import
 def render_markdown(report: Report) -> str:
     """The text of the file."""
     sweep = sweep_markdown(report.sweep) if report.sweep else ""
-    text = words.results_markdown([test.document for test in report.tests], sweep, _searched(report))
+    text = words.results_markdown([test.document for test in report.tests], sweep, report.searched)
     sections = [*_limits(report), *_nodes(report), *_pairs(report)]
     # How to read it stays the last.
     place = text.rindex("## How to read it")
     return clean(text[:place] + "".join(f"{section.rstrip()}\n\n" for section in sections) + text[place:])
-
-
-def _searched(report: Report) -> str:
-    """``3 nodes, 6 rounds, 8 tests`` of what the role isolate found; empty for any other report."""
-    found = report.extra.get("isolation", {})
-    numbers = [len(report.nodes), found.get("rounds"), found.get("tests")]
-    if not all(isinstance(number, int) for number in numbers):
-        return ""
-    return ", ".join(words.counted(number, noun) for number, noun in zip(numbers, ("node", "round", "test")))
 
 
 def _limits(report: Report) -> t.Iterator[str]:

@@ -112,6 +112,9 @@ def _verdict(report: Report) -> dict[str, str]:
         if worst:
             why = f": {worst['why']}" if worst["why"] else ""
             sentence += f" Look first at test {worst['test']}, {worst['name']}{why}"
+    if report.searched:
+        sentence = f"{sentence.rstrip('.')}. The search was over {report.searched}."
+        sentence += f" {words.ONE_OF_SEARCH}" if number else ""
     return {
         "name": report.verdict,
         "word": _capital(report.verdict),
@@ -135,8 +138,9 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     known = [number for number in wrong if number is not None]
     unchecked = f", not checked in {len(wrong) - len(known)} of {len(wrong)} tests" if len(known) < len(wrong) else ""
     facts.append(("Wrong values", f"{sum(known)}{unchecked}" if known else "not checked"))
-    facts.append(("Hosts", _range(test.document["host_count"] for test in report.tests if test.document["ranks"])))
-    facts.append(("Ranks", _range(test.document["rank_count"] for test in report.tests if test.document["ranks"])))
+    if not report.searched:
+        facts.append(("Hosts", _range(test.document["host_count"] for test in report.tests if test.document["ranks"])))
+        facts.append(("Ranks", _range(test.document["rank_count"] for test in report.tests if test.document["ranks"])))
     tools = list(dict.fromkeys(words.tool_text(test.document) for test in report.tests))
     facts.append(("Program", "; ".join(tools)))
     transports = list(dict.fromkeys(filter(None, (words.transport_text(test.document) for test in report.tests))))

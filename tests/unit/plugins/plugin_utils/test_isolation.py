@@ -20,6 +20,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report import page
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import make_report
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.markdown import render_markdown
 from ansible_collections.gpufabric.nccl.tests.benchmark.defaults import EARLIER_ISOLATE, FAULTS, found_by_isolate
@@ -407,8 +408,13 @@ def test_the_report_has_what_is_bad_as_problems():
     # A play that fails shows the problems itself.
     failing = _isolation.report(search["document"], True)["table"]
     assert "isolate_fail_on_bad" not in failing and "WHAT IS WRONG" not in failing
-    text = render_markdown(make_report(report["results"], isolation=report["isolation"]))
+    reported = make_report(report["results"], isolation=report["isolation"])
+    text = render_markdown(reported)
     assert "Verdict of the search over 3 nodes, 4 rounds, 6 tests: **fail**" in text and "Verdict over" not in text
+    # The page does not tell the hosts of one test as those of the search.
+    sentence, facts = page._verdict(reported)["sentence"], dict(page._facts(reported))
+    assert "The search was over 3 nodes, 4 rounds, 6 tests. Only one of its tests follows" in sentence
+    assert "Hosts" not in facts and "Ranks" not in facts
 
 
 def of_pairs(settings=(), /, **values):
