@@ -1061,6 +1061,7 @@ def test_what_has_no_colour_or_is_one_line_too_many_is_drawn_quietly_or_not_at_a
     # In-place alone is drawn as out-of-place otherwise is.
     axes = chart_of([curve("", "in_place")])
     assert lines_of(axes, "--series-1") == [([(8, 1.0), (16, 2.0)], False, "o")]
+    assert not charts.shows_in_place([curve("", "in_place")])
     # Four settings have one line each, three have two.
     assert [len(chart_of(both[: 2 * number]).lines) for number in (3, 4)] == [6, 4]
 
