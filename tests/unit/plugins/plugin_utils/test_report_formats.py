@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import html.parser
 import io
@@ -1126,6 +1127,32 @@ def test_the_chart_of_a_soak_has_each_cycle(monkeypatch):
         assert lines_of(axes, "--limit") == [([(2, 290.0)], False, "x")]
         assert (axes.get_ylim()[0], axes.get_ylabel(), axes.get_xlabel()) == (0, "busbw (GB/s)", "cycle")
     assert list(drawn) == ["soak-wide", "soak-narrow"]
+
+
+def test_a_setting_has_one_colour_in_all_charts_if_there_are_enough(swept):
+    def legends(documents):
+        report = make_report(documents)
+        legends = [{entry["text"]: entry["variable"] for entry in item["legend"]} for item in page._bandwidth(report)]
+        for collective, legend in zip(report.collectives, legends):
+            # The fastest first, then what is no setting.
+            labels = list(dict.fromkeys(curve.label for curve in report.curves(collective)))
+            assert len(labels) == 4 and list(legend) == labels
+        return legends
+
+    def renamed(names):
+        """The same sweep, but what all_gather was run with has other names."""
+        documents = copy.deepcopy(swept.documents)
+        for document in documents:
+            sweep = document["points"]["sweep"]
+            if document["collective"] == "all_gather" and sweep["env"]:
+                sweep["env"] = names(sweep["env"]["NCCL_ALGO"])
+        return documents
+
+    other = {"NVLS": "Tree", "Tree": "NVLS", "Ring": "Ring"}
+    first, second = legends(renamed(lambda value: {"NCCL_ALGO": other[value]}))
+    assert first == second and list(first) != list(second)
+    first, second = legends(renamed(lambda value: {"NCCL_PROTO": value}))
+    assert sorted(first.values()) == sorted(second.values()) and "--quiet" not in first.values()
 
 
 def test_the_page_has_the_settings_of_each_test():
