@@ -17,6 +17,7 @@ import re
 import shutil
 import socket
 import stat
+import struct
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
@@ -45,6 +46,9 @@ RUN_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "run_dir": {"type": "path"},
 }
 
+#: Of an access control list: the entries of users and of groups that it names, and the permission. The group's permissions of a file
+#: are the most that any of these has.
+_ACL_USER, _ACL_GROUP, _ACL_WRITE = 2, 8, 2
 #: Bytes of a mark.
 _LONGEST_MARK = 1 << 16
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
@@ -304,8 +308,8 @@ def nearest_existing(path: str) -> str:
 def foreign_on_way(path: str, uid: int) -> t.Iterator[tuple[str, str]]:
     """The directories on the way to a path in which others than root and a user can replace what is there, and who, in words.
 
-    Everybody can do so in one that everybody may write, and a group in one that it may write, but for those with the sticky bit,
-    such as /tmp. Not in a pod: volumes come so there, and only the pod's users see them.
+    Everybody can do so in one that everybody may write, and whom a group or an access control list lets write it in others, but for
+    those with the sticky bit, such as /tmp. Not in a pod: volumes come so there, and only the pod's users see them.
     """
     is_pod = "KUBERNETES_SERVICE_HOST" in os.environ
     trusted = {0, uid, *_users_without_a_number()}
@@ -317,8 +321,24 @@ def foreign_on_way(path: str, uid: int) -> t.Iterator[tuple[str, str]]:
             continue
         elif status.st_mode & stat.S_IWOTH:
             yield directory, "may be written by everybody, who"
-        elif status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid, trusted):
-            yield directory, f"may be written by gid {status.st_gid}, who"
+        elif status.st_mode & stat.S_IWGRP:
+            if not _is_private_group(status.st_gid, trusted):
+                yield directory, f"may be written by gid {status.st_gid}, who"
+            for whom in _named_writers(directory, trusted):
+                yield directory, f"may be written by {whom}, who"
+
+
+def _named_writers(directory: str, trusted: t.Container[int]) -> t.Iterator[str]:
+    """Users and groups that the directory's access control list names, and that may write it so; but for those that are trusted."""
+    try:
+        entries = os.getxattr(directory, "system.posix_acl_access")[4:]
+    except OSError:
+        return
+    for tag, permissions, number in struct.iter_unpack("<HHI", entries):
+        if tag == _ACL_USER and permissions & _ACL_WRITE and number not in trusted:
+            yield f"uid {number}"
+        elif tag == _ACL_GROUP and permissions & _ACL_WRITE and not _is_private_group(number, trusted):
+            yield f"gid {number}"
 
 
 def _is_private_group(gid: int, uids: t.Container[int]) -> bool:

@@ -11,6 +11,8 @@ import pathlib
 import shutil
 import signal
 import socket
+import stat
+import struct
 import subprocess
 import tempfile
 import types
@@ -24,7 +26,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.run_files impo
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup, remove_replaced
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process
-from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, _is_private_group, default_run_dir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import (
+    RunDir,
+    _is_private_group,
+    default_run_dir,
+    foreign_on_way,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh import sshd as _sshd
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import MeshFiles
@@ -406,6 +413,37 @@ def test_a_directory_below_one_that_a_group_may_write_is_refused(victim, monkeyp
             finally:
                 os.seteuid(0)
     os.seteuid(54321)
+
+
+#: Who may do what, as Linux keeps it: the owner, named users, the group, named groups, the most of all these, and others.
+_OWNER, _USER, _GROUP, _NAMED_GROUP, _MASK, _OTHER = 1, 2, 4, 8, 16, 32
+
+
+@pytest.mark.parametrize(
+    ("named", "mask", "told"),
+    [
+        ([(_USER, 7, 54322)], 7, "may be written by uid 54322, who"),
+        ([(_USER, 7, 54321), (_USER, 7, 54322)], 7, "may be written by uid 54322, who"),
+        ([(_NAMED_GROUP, 7, 100)], 7, "may be written by gid 100, who"),
+        ([(_USER, 7, 54321), (_NAMED_GROUP, 5, 100)], 7, None),
+        ([(_USER, 7, 54322)], 5, None),
+    ],
+)
+def test_a_directory_below_one_that_a_list_lets_others_write_is_refused(monkeypatch, named, mask, told):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    nobody = 0xFFFFFFFF
+    entries = [(_OWNER, 7, nobody), *named, (_GROUP, 5, nobody), (_MASK, mask, nobody), (_OTHER, 5, nobody)]
+    entries.sort(key=lambda entry: entry[0])
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
+        os.chmod(base, 0o755)
+        acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+        try:
+            os.setxattr(base, "system.posix_acl_access", acl)
+        except OSError as error:
+            pytest.skip(f"/var/tmp: {error.strerror}")
+        assert stat.S_IMODE(os.stat(base).st_mode) == (0o775 if mask == 7 else 0o755)
+        whose = list(foreign_on_way(base, 54321))
+        assert whose == ([(base, told)] if told else [])
 
 
 @pytest.mark.parametrize(
