@@ -66,7 +66,7 @@ options:
     elements: str
     default: [LD_LIBRARY_PATH, NCCL_*, OMPI_MCA_*, PRTE_MCA_*, PMIX_MCA_*]
   host_key_types:
-    description: Types of its host keys.
+    description: Types of its host keys. In FIPS mode, V(ecdsa) takes the place of V(ed25519).
     type: list
     elements: str
     choices: [ed25519, ecdsa, rsa]
@@ -228,6 +228,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
     Sshd,
     SshdSettings,
     default_use_pam,
+    in_fips_mode,
+    usable_key_types,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd_states import have_ended, have_running
 
@@ -252,7 +254,8 @@ def settings_of(params: dict, account: Account) -> SshdSettings:
         shell=account.shell,
         port=params["port"],
         accept_env=tuple(params["accept_env"]),
-        host_key_types=tuple(params["host_key_types"]),
+        host_key_types=usable_key_types(params["host_key_types"]),
+        fips=in_fips_mode(),
         use_pam=default_use_pam(account.name) if params["use_pam"] is None else params["use_pam"],
         environment={
             **{name: value for name, value in environment.items() if value is not None},

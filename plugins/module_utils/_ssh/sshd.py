@@ -77,6 +77,8 @@ SESSION_VARIABLE = "GPUFABRIC_SSHD"
 _OWN_VARIABLES = (RUN_ID_VARIABLE, RUN_DIR_VARIABLE, SESSION_VARIABLE, "TMPDIR", "LC_MESSAGES")
 
 HOST_KEY_TYPES = ("ed25519", "ecdsa", "rsa")
+#: Has a 1 in FIPS mode, in which OpenSSH makes no Ed25519 keys and has no ChaCha20.
+_FIPS_MODE = "/proc/sys/crypto/fips_enabled"
 
 #: What a user may set. A list of what is refused would miss aliases and keywords of releases to come.
 EXTRA_KEYWORDS = (
@@ -102,6 +104,17 @@ def check_environment(option: str, environment: t.Mapping[str, str]) -> None:
             raise OptionError(f"{option}.{name}", Hidden(), "one line without double quotes and backslashes")
 
 
+def in_fips_mode() -> bool:
+    """Whether this node is in FIPS mode."""
+    return (read_text(_FIPS_MODE) or "").strip() == "1"
+
+
+def usable_key_types(kinds: t.Iterable[str]) -> tuple[str, ...]:
+    """The types of keys, with ECDSA in place of Ed25519 where this node can have none of that."""
+    fips = in_fips_mode()
+    return tuple(dict.fromkeys("ecdsa" if fips and kind == "ed25519" else kind for kind in kinds))
+
+
 @dataclasses.dataclass(frozen=True)
 class SshdSettings:
     """What may be set of a private sshd, checked. ``port`` 0: the operating system chooses.
@@ -115,6 +128,7 @@ class SshdSettings:
     accept_env: tuple[str, ...] = FORWARDED_ENVIRONMENT
     host_key_types: tuple[str, ...] = ("ed25519",)
     use_pam: bool = False
+    fips: bool = False
     shell: str = "/bin/sh"
     environment: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     max_startups: int | None = None
@@ -164,6 +178,8 @@ def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: t
     if shell_family(settings.shell) not in ("sh", "csh"):
         # mpirun writes the syntax of sh or of csh. In single quotes, all shells take this line for the same words.
         lines.append("ForceCommand /bin/sh -c 'eval \"$SSH_ORIGINAL_COMMAND\"'")
+    if settings.fips:
+        lines = [line.replace("chacha20-poly1305@openssh.com,", "") for line in lines]
     lines += [f"AcceptEnv {name}" for name in settings.accept_env]
     # sshd takes the first value of most keywords, and the last of some, such as MaxStartups.
     options = dict(settings.extra_options)
@@ -479,7 +495,7 @@ class Sshd:
     def _make_keys(self, kinds: t.Iterable[str]) -> None:
         keygen = find_openssh_program("ssh-keygen")
         for kind, path in [(kind, host_key_path(self.run_dir, kind)) for kind in kinds] + [
-            ("ed25519", self.run_dir.client_key)
+            (usable_key_types(["ed25519"])[0], self.run_dir.client_key)
         ]:
             if os.path.exists(path) and os.path.exists(path + ".pub"):
                 continue

@@ -27,6 +27,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
     describe,
     find_listener,
     has_limits_of_login,
+    in_fips_mode,
     is_locked,
     last_connection,
     missing_privilege_separation_directory,
@@ -35,6 +36,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import (
     presented_keys,
     refusing_line,
     render_config,
+    usable_key_types,
 )
 
 RUN_DIR = RunDir("nightly", "/run/gpufabric/nightly")
@@ -60,6 +62,21 @@ def test_config_lets_nobody_in_but_by_key():
         "KexAlgorithms -diffie-hellman-*",
     } <= set(lines)
     assert [line for line in lines if line.startswith("ListenAddress")] == ["ListenAddress 10.0.0.11"]
+
+
+def test_fips_mode_has_neither_ed25519_nor_chacha20(monkeypatch, tmp_path):
+    flag = tmp_path / "fips_enabled"
+    monkeypatch.setattr("ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd._FIPS_MODE", str(flag))
+    assert usable_key_types(["ed25519", "rsa"]) == ("ed25519", "rsa") and "chacha20" in _rendered()
+    flag.write_text("0\n")
+    assert usable_key_types(["ed25519"]) == ("ed25519",)
+    flag.write_text("1\n")
+    assert usable_key_types(["ed25519", "ecdsa", "rsa"]) == ("ecdsa", "rsa")
+    assert "chacha20" not in _rendered() and "Ciphers aes256-gcm@openssh.com," in _rendered()
+
+
+def _rendered():
+    return render_config(settings(fips=in_fips_mode()), RUN_DIR, 1, (9, 2))
 
 
 def test_options_of_the_user_take_the_place_of_others_since_sshd_takes_the_first_of_some_and_the_last_of_others():
