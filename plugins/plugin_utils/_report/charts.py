@@ -256,7 +256,10 @@ def _write_values(axes: t.Any, pairs: Pairs, span: float) -> None:
 def _drawn(name: str, form: tuple[float, float, float], draw: t.Callable[[t.Any], None]) -> str:
     """The drawing as an element of a page."""
     width, height, points = form
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name, "font.size": points}):
+    with matplotlib.rc_context():
+        # A matplotlibrc of the user, or in the folder that this runs in, may ask for LaTeX.
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({**_STYLE, "svg.hashsalt": name, "font.size": points})
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()

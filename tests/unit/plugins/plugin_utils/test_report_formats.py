@@ -599,6 +599,12 @@ def test_html_asks_for_nothing(whole):
     assert "default-src 'none'" in policy
 
 
+def test_charts_are_not_drawn_as_a_matplotlibrc_says(whole, whole_report):
+    """matplotlib reads the user's, and one in the folder that the playbook is run in."""
+    with charts.matplotlib.rc_context({"text.usetex": True, "path.sketch": (1, 100, 2), "axes.grid": True}):
+        assert rendered(whole_report)["html"] == whole["html"]
+
+
 #: What NCCL logs of a rank; made after the lines of NCCL 2.22.
 LOG = """\
 {host}:4000:4100 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>
