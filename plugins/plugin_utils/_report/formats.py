@@ -15,6 +15,7 @@ import shlex
 import sys
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import one_line
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.csv_file import render_csv
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.data import Report
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._report.markdown import render_markdown
@@ -33,7 +34,7 @@ FORMATS = {
     "json": Format("results.json"),
     "csv": Format("results.csv"),
     "markdown": Format("report.md"),
-    "html": Format("report.html", "matplotlib", "matplotlib"),
+    "html": Format("report.html", "matplotlib.figure", "matplotlib"),
     "junit": Format("junit.xml", "junitparser", "junitparser"),
     "openmetrics": Format("results.prom", "prometheus_client", "prometheus-client"),
 }
@@ -41,18 +42,28 @@ FORMATS = {
 
 def render(report: Report, formats: t.Collection[str]) -> tuple[dict[str, str], str]:
     """The text of each format, and one sentence that tells which were left out and how to get them; empty of none."""
-    lacking = [
-        name
-        for name, form in FORMATS.items()
-        if name in formats and form.library and not importlib.util.find_spec(form.library)
-    ]
+    lacking = {name: _why_not(FORMATS[name].library) for name in FORMATS if name in formats and FORMATS[name].library}
+    lacking = {name: why for name, why in lacking.items() if why is not None}
     texts = {name: _RENDERERS[name](report) for name in FORMATS if name in formats and name not in lacking}
     if not lacking:
         return texts, ""
-    files = ", ".join(FORMATS[name].file for name in lacking)
+    files = ", ".join(FORMATS[name].file + (f" ({why})" if why else "") for name, why in lacking.items())
     packages = [FORMATS[name].package for name in lacking]
-    install = shlex.join([sys.executable, "-m", "pip", "install", *packages])
+    upgrade = ["--upgrade"] if any(lacking.values()) else []
+    install = shlex.join([sys.executable, "-m", "pip", "install", *upgrade, *packages])
     return texts, f"not written, since the controller lacks Python libraries: {files}. To have them: {install}"
+
+
+def _why_not(library: str) -> str | None:
+    """Why a library cannot be imported: empty if it is not there, None if it can be."""
+    if not importlib.util.find_spec(library.partition(".")[0]):
+        return ""
+    try:
+        importlib.import_module(library)
+    except Exception as error:
+        # Whatever it is, such as that it was built for another version of a library that it needs: the other files are written.
+        return one_line(f"{type(error).__name__}: {error}")
+    return None
 
 
 def _render_json(report: Report) -> str:

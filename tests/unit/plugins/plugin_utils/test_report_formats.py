@@ -820,6 +820,30 @@ def test_a_missing_library_leaves_its_format_out(monkeypatch, whole_report):
     assert "report.html, results.prom" in missing and missing.endswith("-m pip install matplotlib prometheus-client")
 
 
+@pytest.mark.parametrize(
+    ("library", "text", "file", "said"),
+    [
+        # Such as one that was built for another numpy, or a value of MPLBACKEND that this version does not know.
+        ("matplotlib", "import no_such_core", "report.html", "ModuleNotFoundError: No module named 'no_such_core'"),
+        ("matplotlib", "raise ValueError('Key backend')", "report.html", "ValueError: Key backend"),
+        (
+            "junitparser",
+            "raise ImportError('libxml2.so.2: no such file\\nx')",
+            "junit.xml",
+            "ImportError: libxml2.so.2: no such",
+        ),
+    ],
+)
+def test_so_does_one_that_cannot_be_imported(monkeypatch, tmp_path, whole_report, library, text, file, said):
+    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / f"{library}.py").write_text(f"{text}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    texts, missing = render(whole_report, list(FORMATS))
+    assert set(FORMATS) - set(texts) == {name for name, form in FORMATS.items() if form.file == file}
+    assert f"{file} ({said}" in missing and missing.endswith(f"-m pip install --upgrade {library}")
+
+
 def test_a_problem_of_two_hosts_is_told_of_both_with_errors_first(failed):
     warning, error = failed["problems"]
     other = {**failed, "problems": [warning, error, {**error, "host": "g1"}]}
