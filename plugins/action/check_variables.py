@@ -144,12 +144,29 @@ _ROLES = pathlib.Path(__file__).parents[2] / "roles"
 _PREFIXES = ("compare_", "diagnose_", "gpufabric_", *sorted(f"{path.name}_" for path in _ROLES.iterdir()))
 
 
+def check_facts(variables: t.Mapping[str, t.Mapping[str, t.Any]], options: t.Collection[str]) -> None:
+    """Raise GpufabricError if a host gives a variable of ours by its facts: Ansible takes them before the inventory, on the controller too.
+
+    ``variables``: by host, not rendered. ``options``: the names of all variables of roles.
+    """
+    known = {*options, *OF_PLAYBOOKS}
+    for host, own in variables.items():
+        for name in own.get("ansible_facts") or ():
+            # Roles give each other more, which nobody sets. What is no variable itself may be an interface, of ansible_NAME.
+            if name in own and (name in known or name.startswith("gpufabric_")):
+                raise GpufabricError(
+                    f"{name}: it is among the facts of {host}, which take precedence over the inventory, and a host is not to decide what"
+                    " runs elsewhere. If a set_fact of yours made it, take cacheable out of that; else see what answers for the facts of"
+                    f" {host}. Type --flush-cache with the next play if facts are kept"
+                )
+
+
 def check_ignored(
     known: t.Container[str], hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[str, t.Any]]
 ) -> None:
     """Raise OptionError if the inventory sets a variable that has an effect with ``-e`` only.
 
-    ``known``: variables of the command line and of the play. ``variables``: by host, as ``hostvars`` holds them.
+    ``known``: variables of the command line and of the play. ``variables``: by host, not rendered.
     """
     for host in hosts:
         own = variables[host]
@@ -441,12 +458,13 @@ class ActionModule(VariablesAction):
             extra = load_extra_vars(self._loader)
             check_slices(extra)
             specs = _specs()
+            # Each look at a host's variables takes time, and more so if its facts are rendered.
+            variables = {host: self._task_vars["hostvars"].raw_get(host) for host in self._task_vars["groups"]["all"]}
+            options = {name for text in specs.values() for name in option_names(text)}
+            check_facts(variables, options)
             self._check_answers(extra, specs)
             self._check_own()
             known = {**self._task.get_play().get_vars(), **extra}
-            # Each look at a host's variables takes time.
-            variables = {host: self._task_vars["hostvars"][host] for host in self._task_vars["groups"]["all"]}
-            options = {name for text in specs.values() for name in option_names(text)}
             names = dict.fromkeys([*known, *(name for own in variables.values() for name in own)])
             check_names(names, options)
             warnings = misspelled(names, options)
@@ -500,6 +518,7 @@ class ActionModule(VariablesAction):
         options = {*OF_PLAYBOOKS, *(name for text in specs.values() for name in option_names(text))}
         own = {host: self._task_vars["hostvars"].raw_get(host) for host in hosts}
         given = {name for variables in own.values() for name in options.intersection(variables)}
+        check_facts(own, options)
         mine = own[hosts[0]]
         # As files of the play do.
         set_for_all |= {name for name in given & {*mine} if self._task_vars.get(name, mine[name]) != mine[name]}

@@ -138,6 +138,26 @@ def test_a_variable_that_the_inventory_sets_in_vain_is_named():
     check_ignored({}, ["g1"], variables)
 
 
+class RawVariables(dict):
+    """Variables by host, as ``hostvars`` holds them, none of which is to be rendered: that of all facts of a fleet takes minutes."""
+
+    raw_get = dict.get
+    __getitem__ = None
+
+
+@pytest.mark.parametrize("name", ["gpufabric_environment", "report_dir", "gpufabric_target", "gpufabric_claim"])
+def test_a_host_does_not_set_variables_by_its_facts(planned, monkeypatch, name):
+    """Ansible takes them before those of the inventory, and what is set so may run on the controller."""
+    monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: {})
+    monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: types.SimpleNamespace(get_vars=dict))
+    # The name of an interface has an "ansible_" before it, which is left out in ansible_facts alone.
+    for of_host, refused in (({"ansible_facts": {name: 1}}, False), ({"ansible_facts": {name: 1}, name: 1}, True)):
+        variables = RawVariables({"g1": {"ansible_facts": {}}, "g2": of_host})
+        inventory = {"groups": {"all": ["g1", "g2"]}, "hostvars": variables}
+        result = planned(ActionModule, "key_exchange", {"playbook": True}, **inventory)
+        assert result.get("msg", "").startswith(f"{name}: it is among the facts of g2, which ") is refused, result
+
+
 OPTIONS = {
     name
     for path in ROLE_FOLDERS.glob("*/meta/argument_specs.yml")
@@ -160,7 +180,8 @@ def test_a_name_that_is_nearly_that_of_a_variable_is_refused(planned, monkeypatc
     message = f"{name}: gpufabric.nccl has no such variable, so that it would have no effect; set {meant}, or rename"
     monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: {})
     monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: types.SimpleNamespace(get_vars=dict))
-    inventory = {"groups": {"all": ["g1", "g2"]}, "hostvars": {"g1": {"ansible_host": "x"}, "g2": {name: 1}}}
+    variables = RawVariables({"g1": {"ansible_host": "x"}, "g2": {name: 1}})
+    inventory = {"groups": {"all": ["g1", "g2"]}, "hostvars": variables}
     result = planned(ActionModule, "key_exchange", {"playbook": True}, **inventory)
     assert result["failed"] and result["msg"].startswith(message)
     monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: {name: 1})
