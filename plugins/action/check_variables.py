@@ -142,6 +142,10 @@ _GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 
 _ROLES = pathlib.Path(__file__).parents[2] / "roles"
 _PREFIXES = ("compare_", "diagnose_", "gpufabric_", *sorted(f"{path.name}_" for path in _ROLES.iterdir()))
+#: Of what roles and playbooks keep, which nobody sets.
+_KEPT = ("gpufabric_", *(f"_{prefix}" for prefix in _PREFIXES))
+#: How the connection to a pod calls kubectl, without "ansible_". Ansible removes such facts of its own connections alone.
+_OF_KUBECTL = "kubectl_"
 
 
 def check_facts(variables: t.Mapping[str, t.Mapping[str, t.Any]], options: t.Collection[str]) -> None:
@@ -152,8 +156,9 @@ def check_facts(variables: t.Mapping[str, t.Mapping[str, t.Any]], options: t.Col
     known = {*options, *OF_PLAYBOOKS}
     for host, own in variables.items():
         for name in own.get("ansible_facts") or ():
-            # Roles give each other more, which nobody sets. What is no variable itself may be an interface, of ansible_NAME.
-            if name in own and (name in known or name.startswith("gpufabric_")):
+            # What is no variable itself may be an interface, of ansible_NAME.
+            of_kubectl = name.startswith(_OF_KUBECTL) and f"ansible_{name}" in own
+            if of_kubectl or (name in own and (name in known or name.startswith(_KEPT))):
                 raise GpufabricError(
                     f"{name}: it is among the facts of {host}, which take precedence over the inventory, and a host is not to decide what"
                     " runs elsewhere. If a set_fact of yours made it, take cacheable out of that; else see what answers for the facts of"

@@ -16,6 +16,7 @@ from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
     ONLY_EXTRA,
     OWN,
     ActionModule,
+    check_facts,
     check_group,
     check_ignored,
     check_limit,
@@ -26,7 +27,7 @@ from ansible_collections.gpufabric.nccl.plugins.action.check_variables import (
     misspelled,
     option_names,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 
 try:
     from ansible.template import trust_as_template
@@ -145,7 +146,9 @@ class RawVariables(dict):
     __getitem__ = None
 
 
-@pytest.mark.parametrize("name", ["gpufabric_environment", "report_dir", "gpufabric_target", "gpufabric_claim"])
+@pytest.mark.parametrize(
+    "name", ["gpufabric_environment", "report_dir", "gpufabric_target", "gpufabric_claim", "_report_folder"]
+)
 def test_a_host_does_not_set_variables_by_its_facts(planned, monkeypatch, name):
     """Ansible takes them before those of the inventory, and what is set so may run on the controller."""
     monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: {})
@@ -156,6 +159,17 @@ def test_a_host_does_not_set_variables_by_its_facts(planned, monkeypatch, name):
         inventory = {"groups": {"all": ["g1", "g2"]}, "hostvars": variables}
         result = planned(ActionModule, "key_exchange", {"playbook": True}, **inventory)
         assert result.get("msg", "").startswith(f"{name}: it is among the facts of g2, which ") is refused, result
+
+
+def test_a_pod_does_not_set_by_its_facts_how_the_controller_calls_kubectl():
+    """Ansible removes such facts of its own connections alone."""
+    # A fact of a user's own has no "ansible_" before it.
+    facts = {"kube_ipvs0": 1, "kubectl_version": "1.30"}
+    check_facts({"w-0": {"ansible_facts": facts, "ansible_kubectl_pod": "w-0", "kubectl_version": "1.30"}}, ())
+    with pytest.raises(GpufabricError, match=r"^kubectl_extra_args: it is among the facts of w-0, which "):
+        check_facts(
+            {"w-0": {"ansible_facts": {"kubectl_extra_args": "--v=9"}, "ansible_kubectl_extra_args": "--v=9"}}, ()
+        )
 
 
 OPTIONS = {
