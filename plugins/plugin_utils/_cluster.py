@@ -21,7 +21,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import (
+    answer_of,
+    problems_from_result,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import crashed_containers, is_ready
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean
@@ -85,7 +88,7 @@ def _reason(answer: t.Mapping[str, t.Any]) -> str:
     if answer.get("msg"):
         return str(answer["msg"])
     error = answer.get("exception")
-    text = str(getattr(getattr(error, "event", None), "msg", None) or error or "").strip()
+    text = answer_of(str(getattr(getattr(error, "event", None), "msg", None) or error or "").strip())
     return text.splitlines()[-1] if text else "a module of kubernetes.core gave no reason"
 
 

@@ -67,11 +67,14 @@ ENTRIES = (
     ),
     entry(
         "kube-token-expired",
-        "The cluster does not know the user: the token or certificate has expired, or belongs to another cluster.",
-        "Log in again, or use a fresh kubeconfig (gpufabric_kubeconfig). A long job needs a token that lasts.",
+        "The cluster does not know the user: the token or certificate has expired, belongs to another cluster, or could not be had.",
+        "Log in again, or use a fresh kubeconfig (gpufabric_kubeconfig). If it has a program that logs in, kubectl get pods shows what that"
+        " says. A long job needs a token that lasts.",
         signature("You must be logged in to the server"),
         signature("the server has asked for the client to provide credentials"),
         signature("Unauthorized", r"Reason: Unauthorized|\"reason\": ?\"Unauthorized\"|token (?:has )?expired"),
+        # The Python client goes on without a user if that program fails.
+        signature("system:anonymous", r"User \"system:anonymous\" cannot "),
     ),
     entry(
         "kube-forbidden",
@@ -81,7 +84,7 @@ ENTRIES = (
         signature("Error from server (Forbidden)", rf"Error from server \(Forbidden\): (?!.*(?: cannot |{_RULES}))"),
         signature(
             "cannot",
-            r"User \"[^\"]+\" cannot (?P<rights>\w+ resource \"[^\"]+\")(?: in API group \"[^\"]*\")?"
+            r"User \"(?!system:anonymous\")[^\"]+\" cannot (?P<rights>\w+ (?:resource|path) \"[^\"]+\")(?: in API group \"[^\"]*\")?"
             r"(?: in the namespace \"(?P<namespace>[^\"]+)\")?",
         ),
         found_by=_BY_PODS,

@@ -118,6 +118,14 @@ class Asks(ClusterMixin):
 
 #: What urllib3 says where nothing listens.
 AWAY = "HTTPSConnectionPool(host='127.0.0.1', port=9): Max retries exceeded with url: /version (Caused by x)"
+#: What the client of Kubernetes says if the program of the kubeconfig that logs in has failed: it goes on without a user.
+NOBODY = """403
+Reason: Forbidden
+HTTP response headers: HTTPHeaderDict({'Content-Type': 'application/json'})
+HTTP response body: {"status":"Failure","message":"forbidden: User \\"system:anonymous\\" cannot get path \\"/apis\\"","code":403}
+Original traceback:
+  File "kubernetes/client/exceptions.py", line 147, in from_response
+    raise ForbiddenException(http_resp=http_resp, body=body, data=data)"""
 
 
 @pytest.mark.parametrize(
@@ -134,6 +142,12 @@ AWAY = "HTTPSConnectionPool(host='127.0.0.1', port=9): Max retries exceeded with
             ["kube-unreachable"],
         ),
         ({"exception": types.SimpleNamespace(event=types.SimpleNamespace(msg=AWAY))}, "The API", ["kube-unreachable"]),
+        # The client of Kubernetes puts the traceback last.
+        (
+            {"exception": types.SimpleNamespace(event=types.SimpleNamespace(msg=NOBODY))},
+            "The cluster does not",
+            ["kube-token-expired"],
+        ),
         ({}, "a module of kubernetes.core gave no reason", []),
     ],
 )
