@@ -7,8 +7,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import API_VERSION
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import TO_ADOPT, missing_permissions
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import ClusterRoleAction
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import ClusterRoleAction, Unanswered
 
 
 class ActionModule(ClusterRoleAction):
@@ -16,6 +17,7 @@ class ActionModule(ClusterRoleAction):
 
     ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
         "needs": {"type": "list", "elements": "list", "required": True},
+        "operator": {"type": "bool", "default": False},
         "adopting": {"type": "str"},
         "rendering": {"type": "str"},
     }
@@ -23,6 +25,8 @@ class ActionModule(ClusterRoleAction):
     def act_on_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Nothing, or a failure. Raises Unanswered."""
         namespace = self.shared["namespace"]
+        if arguments["operator"] and not self._has_operator():
+            return self.failure([problem("operator-missing").as_dict()], "")
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectRulesReview",
@@ -39,3 +43,11 @@ class ActionModule(ClusterRoleAction):
             ways.pop("adopting", None)
         facts = {"rights": "; ".join(missing), "namespace": namespace, **ways}
         return self.failure([problem("kube-forbidden", **facts).as_dict()], "")
+
+    def _has_operator(self) -> bool:
+        """Whether the cluster knows MPIJobs. Raises Unanswered."""
+        # Others go by what an earlier look has left in a cache, from before the operator came or went.
+        answer = self.execute("kubernetes.core.k8s_cluster_info", namespace=None)
+        if answer.get("failed"):
+            raise Unanswered(answer)
+        return "MPIJob" in answer["apis"].get(API_VERSION, ())

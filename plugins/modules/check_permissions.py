@@ -14,7 +14,7 @@ description:
     missing. If the cluster cannot list all rules, nothing is said.
   - Only a task of the roles P(gpufabric.nccl.worker_pods#role) and P(gpufabric.nccl.mpijob#role) can call it. It reads the variables of the
     role that begin with C(gpufabric_).
-  - Run it on the controller. It uses M(kubernetes.core.k8s) and has its requirements.
+  - Run it on the controller. It uses M(kubernetes.core.k8s) and M(kubernetes.core.k8s_cluster_info), and has their requirements.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -27,6 +27,10 @@ options:
     type: list
     elements: list
     required: true
+  operator:
+    description: Whether the role needs the MPI Operator. Fails with C(operator-missing) if the cluster does not know MPIJobs.
+    type: bool
+    default: false
   adopting:
     description: The variables that adopt pods, if that is another way. It is only named to a user who may do that.
     type: str

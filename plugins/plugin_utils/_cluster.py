@@ -166,10 +166,12 @@ class ClusterMixin(ActionBase):
             time.sleep(_PAUSE)
 
     def _low_level_execute_command(self, cmd: str, *arguments: t.Any, **options: t.Any) -> dict[str, t.Any]:
-        """Run a command of a module, for a limited time if this machine can."""
-        if self._connection.transport == "local" and shutil.which("timeout"):
-            # Busybox has no long options.
-            cmd = shlex.join(["timeout", "-k", "5", str(self._limit), "/bin/sh", "-c", cmd])
+        """Run a command of a module, for a limited time if this machine can, in the folder that the paths of KUBECONFIG are from."""
+        if self._connection.transport == "local":
+            options["chdir"] = shlex.quote(os.getcwd())
+            if shutil.which("timeout"):
+                # Busybox has no long options.
+                cmd = shlex.join(["timeout", "-k", "5", str(self._limit), "/bin/sh", "-c", cmd])
         answer: dict[str, t.Any] = super()._low_level_execute_command(cmd, *arguments, **options)
         return answer
 

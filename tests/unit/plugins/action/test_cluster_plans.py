@@ -12,8 +12,11 @@ import types
 
 import pytest
 import yaml
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufabric.nccl.plugins.action.check_permissions import ActionModule as CheckPermissions
 from ansible_collections.gpufabric.nccl.plugins.action.mpijob_plan import ActionModule as MPIJobPlan
 from ansible_collections.gpufabric.nccl.plugins.action.worker_pods_plan import ActionModule as WorkerPodsPlan
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import failure_details
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
     CLUSTER_ARGUMENTS,
     ClusterMixin,
@@ -155,6 +158,34 @@ def test_a_module_that_crashed_has_a_reason(answer, words, problems):
     with pytest.raises(Unanswered, match=words) as told:
         Asks(answer).change()
     assert [entry["id"] for entry in told.value.problems] == problems
+
+
+def test_paths_are_those_of_who_starts_a_play(monkeypatch, tmp_path):
+    """As KUBECONFIG has them, which kubectl reads too; Ansible runs modules in the folder of the playbook."""
+    calls = []
+    monkeypatch.setattr(
+        ActionBase, "_low_level_execute_command", lambda *_command, **options: calls.append(options) or {}
+    )
+    folder = tmp_path / "my files"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    asks = Asks({})
+    asks._connection = types.SimpleNamespace(transport="local")
+    asks._low_level_execute_command("true")
+    assert calls == [{"chdir": f"'{folder}'"}]
+
+
+@pytest.mark.parametrize(("apis", "problems"), [({"MPIJob": {}}, ["kube-forbidden"]), ({}, ["operator-missing"])])
+def test_there_is_no_job_without_its_operator(planned, monkeypatch, apis, problems):
+    def execute(_self, module_name, **_call):
+        if module_name == "kubernetes.core.k8s_cluster_info":
+            return {"apis": {"kubeflow.org/v2beta1": apis}}
+        return {"result": {"status": {"resourceRules": []}}}
+
+    monkeypatch.setattr(CheckPermissions, "_execute_module", execute)
+    needs = [["kubeflow.org", "mpijobs", ["create"]]]
+    result = planned(CheckPermissions, "mpijob", {"needs": needs, "operator": True})
+    assert [entry["id"] for entry in failure_details(result)["problems"]] == problems
 
 
 @pytest.mark.parametrize(
