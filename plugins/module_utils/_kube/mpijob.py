@@ -242,7 +242,8 @@ def _check(settings: Object) -> None:
         "dns_timeout": 0,
         "dns_interval": 0,
     }
-    optional = {name: smallest for name, smallest in (("slots", 1), ("ttl", 0)) if settings[name] is not None}
+    # With a job that has succeeded its launcher's log would go, before a play has read it.
+    optional = {name: smallest for name, smallest in (("slots", 1), ("ttl", 60)) if settings[name] is not None}
     check_pod_settings(ROLE, settings, {**least, **optional})
     if settings["name"] and not _JOB_NAME.match(settings["name"]):
         raise OptionError(

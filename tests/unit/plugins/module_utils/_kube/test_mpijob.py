@@ -458,7 +458,7 @@ def test_a_container_of_the_pod_spec_is_in_the_pods_of_its_name():
         ({"dns_interval": -1}, "mpijob_dns_interval"),
         ({"operator_timeout": 0}, "mpijob_operator_timeout: 0 .* 1 or more"),
         ({"start_timeout": 1 << 40}, "mpijob_start_timeout: .* at most 1000000000"),
-        ({"ttl": -1}, "mpijob_ttl"),
+        ({"ttl": 59}, "mpijob_ttl: 59 is not allowed; allowed: 60 or more"),
         ({"cluster_domain": " "}, "mpijob_cluster_domain: ' '"),
         ({"ssh_auth_mount_path": "ssh"}, "mpijob_ssh_auth_mount_path: 'ssh'"),
     ],
