@@ -25,7 +25,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.documen
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import markdown_table, transport_text
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, markdown_plain
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
 BASELINE_SCHEMA = "gpufabric.nccl/baseline/v1"
@@ -489,7 +489,7 @@ def _table(result: t.Mapping[str, t.Any]) -> str:
 
 
 def _markdown(result: t.Mapping[str, t.Any]) -> str:
-    parts = ["# Comparison", result["summary"]]
+    parts = ["# Comparison", markdown_plain(result["summary"])]
     told = [row for row in result["rows"] if row["outcome"] in ("slower", "faster")]
     header = [*_HEADER, "outcome"]
     left = ("collective", "type", "placement", "outcome")

@@ -343,6 +343,14 @@ def test_other_gpus_are_told():
         assert "GPUs" not in compare_results([before], others)["summary"]
 
 
+def test_a_name_of_a_gpu_is_a_text_in_markdown():
+    after = run()
+    after["ranks"] = [{**rank, "name": "[H100](http://example.net) <img src=x>"} for rank in after["ranks"]]
+    found = compare_results([run()], [after])
+    assert "GPUs after: [H100](http://example.net) <img src=x>." in found["table"]
+    assert r"GPUs after: \[H100\](http://example.net) &lt;img src=x>." in found["markdown"]
+
+
 def test_table_and_markdown():
     before = [run(noise=0.001, seed=seed) for seed in range(3)]
     after = run()
