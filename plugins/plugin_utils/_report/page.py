@@ -384,13 +384,15 @@ def _details(test: Test, shared: t.Mapping[str, str]) -> dict[str, t.Any]:
     document = test.document
     common, varying = words.row_settings(document["rows"])
     own = {name: value for name, value in _settings_of(test).items() if name not in shared}
+    soak = document.get("soak")
+    is_soak = bool(soak and soak["sizes"])
     return {
         "name": f"{test.number}. {test.name}",
         "summary": ", ".join([words.tool_text(document), *common, words.summary_text(document)]) + ".",
         "expected": words.notes_beside_peak(document),
-        "soak": _soak(test, varying) if document.get("soak") else None,
+        "soak": _soak(test, varying) if is_soak else None,
         # Of a soak there are too many: results.json has them.
-        "rows": _rows(document, varying) if document["rows"] and not document.get("soak") else None,
+        "rows": _rows(document, varying) if document["rows"] and not is_soak else None,
         "command": test.command,
         "settings": _settings_table(own),
     }
@@ -400,7 +402,13 @@ def _soak(test: Test, varying: t.Sequence[str]) -> dict[str, t.Any]:
     """What a test that ran its sizes several times says: a table of the sizes, and a chart of the largest ones over the cycles."""
     soak = t.cast("t.Mapping[str, t.Any]", test.document.get("soak"))
     columns = [("size", "n"), *((name, "") for name in varying), *((name, "n") for name in words.SOAK_COLUMNS)]
-    lines = [[_cell(cell) for cell in words.soak_cells(entry, varying)] for entry in soak["sizes"]]
+    lines = []
+    for entry in soak["sizes"]:
+        line = [_cell(cell) for cell in words.soak_cells(entry, varying)]
+        # By its text, 1 MiB would come before 512 KiB, and -9 % before -10 %.
+        for place, name in ((0, "size"), (-2, "drift_percent")):
+            line[place] = _cell(line[place]["text"], entry[name])
+        lines.append(line)
     largest = sorted(soak["sizes"], key=lambda entry: entry["size"])[-charts.SERIES :][::-1]
     series: dict[tuple[t.Any, ...], list[tuple[int, float]]] = {_soak_key(entry): [] for entry in largest}
     count: collections.Counter[tuple[t.Any, ...]] = collections.Counter()

@@ -686,6 +686,22 @@ def test_a_soak_and_a_straggler_are_in_every_format():
     assert [labels[name] for name in names] == [str(entry[name]) for name in names] and dips == 1
     assert samples["gpufabric_nccl_soak_drift_ratio"][1] == pytest.approx(entry["drift_percent"] / 100) != 0
     JUNIT.validate(texts["junit"])
+    # 512 KiB are less than 1 MiB, and -10 % less than -9 %.
+    sizes = texts["html"].partition('aria-label="Sizes of test')[2].partition("</table>")[0]
+    assert f'data-sort="{entry["size"]}">{format_size(entry["size"])}</td>' in sizes
+    assert f'data-sort="{entry["drift_percent"]}">{entry["drift_percent"]:+.1f} %</td>' in sizes
+
+
+def test_the_rows_of_a_soak_without_a_number_are_shown():
+    document = soaked()
+    for row in document["rows"]:
+        row.update(out_of_place={**row["out_of_place"], "busbw": None}, in_place=None)
+    soak = find_soak(document["rows"])
+    assert soak["sizes"] == []
+    page = Page(render(make_report([{**document, "soak": soak}]), ["html"])[0]["html"])
+    labels = [value for _tag, name, value in page.attributes if name == "aria-label"]
+    assert any(label.startswith("Rows of test 1.") for label in labels)
+    assert not any(label.startswith("Sizes of test") for label in labels)
 
 
 def test_a_hostile_soak_stays_text(hostile):
