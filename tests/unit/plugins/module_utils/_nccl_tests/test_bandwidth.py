@@ -43,3 +43,12 @@ def test_of_hypercube_the_ranks_must_be_known():
 def test_a_printed_bandwidth_may_differ_by_what_is_rounded_away():
     worked_out = algorithm_bandwidth("all_reduce", 8 << 20, 8, 1000.0, 0.0)
     assert [worked_out.is_printed(printed, 0.005) for printed in (8.37, 8.38, 8.39, 8.4)] == [False, False, True, False]
+
+
+def test_what_is_printed_is_refined_within_its_last_digit():
+    worked_out = algorithm_bandwidth("all_reduce", 1024, 8, 31.25, 0.005)
+    refined = [worked_out.refined(printed, 0.005) for printed in (0.03, 0.04, 0.02)]
+    assert refined == pytest.approx([0.032768, 0.03505, 0.02495])
+    # Of a time with few digits the printed value is the more exact one, and of none there is nothing to work out.
+    assert algorithm_bandwidth("all_reduce", 8 << 20, 8, 74.0, 0.5).refined(113.35, 0.005) == 113.35
+    assert algorithm_bandwidth("all_reduce", 1024, 8, 0.005, 0.005) is None

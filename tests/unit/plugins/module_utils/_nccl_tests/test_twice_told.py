@@ -42,6 +42,7 @@ def set_half(name, value):
         (lambda told: told["results"].pop(), "3 rows in the table, 2 in the JSON"),
         (lambda told: told["results"][0].update(size=1025), "size 1024 in the table, 1025 in the JSON"),
         (lambda told: told["results"][0].update(out_of_place=None), "no values at size 1024 out-of-place in the JSON"),
+        (set_half("time", float("nan")), "at size 8192 in-place, None in the JSON"),
     ],
 )
 def test_what_differs_is_a_warning(tmp_path, change, words):

@@ -32,7 +32,7 @@ def document(hosts=12, busbw=371.2, gpu="NVIDIA H100 80GB HBM3", gpus=8, **chang
         "complete": True,
         "ranks": [{"rank": rank, "host": f"g{rank // gpus}", "name": gpu} for rank in range(gpus * hosts)],
         "rows": [row],
-        "summary": {"avg_busbw": busbw, "peak_busbw": busbw, "peak_size": 8 * G, "wrong": 0, "checked": True},
+        "summary": {"avg_busbw": busbw / 2, "peak_busbw": busbw, "peak_size": 8 * G, "wrong": 0, "checked": True},
         "host_count": hosts,
         "rank_count": gpus * hosts,
         "hardware": FOUND,
@@ -76,6 +76,9 @@ MNNVL = {"mnnvl": True, "connections": {"NET": 0}}
             {"transport": {"mnnvl": False, "connections": {"NET": 8}}},
             "93 % of the ceiling, 400 GB/s: 400 Gb/s x 8 rails",
         ),
+        ({"hosts": 2, "transport": {"mnnvl": False, "connections": {"NET": 0}}}, "93 % of the ceiling, 400 GB/s"),
+        # More ranks than GPUs have no more of the network.
+        ({"hardware": {**FOUND, "gpus": 4}}, "93 % of the ceiling, 400 GB/s: 400 Gb/s x 8 rails"),
         # What was typed in goes before what the log shows.
         ({"hosts": 2, "transport": MNNVL, "hardware": {**FOUND, "nvlink_hosts": 1}}, "93 % of the ceiling, 400 GB/s"),
         ({"hardware": {**FOUND, "nic_gbps": None, "rails": None}}, ""),
