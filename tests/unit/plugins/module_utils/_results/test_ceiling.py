@@ -59,6 +59,8 @@ def test_values_of_machines_with_another_network_are_left_out():
     assert names == ["nvcre-gcp-h100"]
     unknown = document(hosts=2, hardware=None)
     assert "(aws-p5)" in "".join(expected_lines(unknown))
+    # Of machines whose network is not known.
+    assert "(hgx-h100)" in expected_lines(document(hosts=1))[1]
 
 
 MNNVL = {"mnnvl": True, "connections": {"NET": 0}}

@@ -102,6 +102,10 @@ def test_table_shows_settings_in_which_rows_differ():
     assert "hosts, sum, PASS" in text
     assert "     1 KiB double " in text
     assert "     1 MiB  float " in text
+    document = copy.deepcopy(NCCL[0])
+    for row in document["rows"]:
+        row["root"] = 0
+    assert ", float, sum, root 0, PASS" in results_table([document])
 
 
 def test_table_shows_what_was_not_measured_as_such():
@@ -143,9 +147,12 @@ def test_the_largest_size_stands_beside_a_peak_that_is_elsewhere():
 
 
 def test_table_of_a_test_without_rows():
-    text = results_table(parse_results(NCCL_TEXT[: NCCL_TEXT.index("#       size")].splitlines()))
+    documents = parse_results(NCCL_TEXT[: NCCL_TEXT.index("#       size")].splitlines())
+    text = results_table(documents)
     assert "out-of-place" not in text
     assert "busbw: peak unknown, average unknown; no value was checked" in text
+    overview = "| 1 | all_reduce | nccl-tests 2.17.6, NCCL 2.28.7 | 16 | 2 |  |  |  | not checked | **incomplete** |"
+    assert overview in results_markdown(documents)
 
 
 def test_markdown():
@@ -168,6 +175,12 @@ def test_markdown():
         "- Cure: Read the end of the output and the error output: the program failed, or was ended, before it was done."
         in lines
     )
+
+
+def test_markdown_of_a_problem_has_its_host():
+    problem = {"id": "ecc", "severity": "error", "host": "g|1", "cause": "C.", "cure": "D.", "evidence": ""}
+    text = results_markdown([{**NCCL[0], "problems": [problem]}])
+    assert "### 1. all_reduce: error `ecc` on g\\|1\n\n- Cause: C.\n- Cure: D.\n\n" in text
 
 
 def test_markdown_of_nothing_wrong():
