@@ -1203,7 +1203,7 @@ def test_a_setting_has_one_colour_in_all_charts_if_there_are_enough(swept):
 
 def test_the_bar_of_a_gain_goes_from_the_middle_to_its_side():
     bars = [page._bar(gain, 20.0, {"beyond_noise": True})["gain"] for gain in (10.0, -10.0, 20.0)]
-    assert [(bar["left"], bar["width"]) for bar in bars] == [(50, 25), (25, 25), (50, 50)]
+    assert [(one["left"], one["width"]) for one in bars] == [(50, 25), (25, 25), (50, 50)]
 
 
 def test_the_page_has_the_settings_of_each_test():

@@ -13,6 +13,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep im
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import RESULT_SCHEMA
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import (
+    is_slower,
     sweep_markdown,
     sweep_results,
     sweep_table,
@@ -431,7 +432,15 @@ def test_times_of_a_launcher_may_be_anything(short, long):
 
 def test_table():
     sweep = {**SWEEP, "env": {"NCCL_ALGO": [None, "Ring"]}, "repeats": 3}
-    assert sweep_table(sweep_results(run(sweep, machine({("NCCL_ALGO", "Ring"): 0.5})), bands=["64K"])) == TABLE
+    results = sweep_results(run(sweep, machine({("NCCL_ALGO", "Ring"): 0.5})), bands=["64K"])
+    assert sweep_table(results) == TABLE
+    advice = "For all jobs, 50.0 % faster on average, in the environment or /etc/nccl.conf (NCCL_* only):\n\n    NCCL_ALGO=Ring\n"
+    assert sweep_markdown(results).endswith(f"### Settings for all jobs\n\n{advice}")
+
+
+def test_slower_is_what_is_so_by_the_same_factor():
+    assert is_slower({"noise_percent": 25.0, "gain_percent": -20.1})
+    assert not is_slower({"noise_percent": 25.0, "gain_percent": -19.9})
 
 
 def test_markdown():
