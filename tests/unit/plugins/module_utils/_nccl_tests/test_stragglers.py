@@ -41,6 +41,7 @@ def test_the_rank_with_the_shortest_time_is_the_one_that_is_waited_for():
     (one,) = find_stragglers(rows(16, {11}), ranks(16))
     assert one == {"rank": 11, "host": "g2", "device": 3, "share": 0.3}
     assert describe_stragglers([one]) == "the others wait for rank 11 on g2, GPU 3 (30 %)"
+    assert find_stragglers(rows(16, {11}), ranks(16)[::-1]) == [one]
     # The longest time is that of one which came early.
     assert find_stragglers(rows(16, {11}, part=1.3), ranks(16)) == []
 
@@ -49,6 +50,10 @@ def test_the_rank_with_the_shortest_time_is_the_one_that_is_waited_for():
 def test_noise_is_no_straggler(count):
     for seed in range(20):
         assert find_stragglers(rows(count, noise=0.05, seed=seed), ranks(count)) == []
+
+
+def test_where_all_ranks_differ_none_is_a_straggler():
+    assert find_stragglers([[1000.0 + 10 * rank for rank in range(16)]] * 12, ranks(16)) == []
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 16, 1000])
