@@ -23,7 +23,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser 
     overall_verdict,
     results_object,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import Placement, ResultDocument
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline import setting_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.sweep_analysis import swept
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import counted
@@ -198,7 +198,7 @@ class Curve:
     """Bus bandwidth in GB/s over sizes in bytes: the median of the repeats of a setting, and their least and greatest."""
 
     label: str
-    placement: str
+    placement: Placement
     sizes: tuple[int, ...]
     busbw: tuple[float, ...]
     low: tuple[float, ...]
@@ -486,7 +486,7 @@ def _setting_label(setting: t.Mapping[str, str], varying: t.Sequence[str]) -> st
     return " ".join(words) or ("default" if varying else "")
 
 
-def _curve(label: str, placement: str, tests: t.Sequence[Test]) -> Curve | None:
+def _curve(label: str, placement: Placement, tests: t.Sequence[Test]) -> Curve | None:
     values: dict[int, list[float]] = {}
     for test in tests:
         for item in test.measurements:

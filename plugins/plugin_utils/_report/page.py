@@ -214,7 +214,8 @@ def _legend(
     shown = [label for label in labels if places[label] >= 0]
     for label in shown:
         place = places[label]
-        text = label or "out-of-place"
+        # One setting has no label, and its first curve is the one that is not dashed.
+        text = label or PLACEMENTS[curves[0].placement]
         yield {"variable": f"--series-{place + 1}", "kind": "", "sign": _SHAPE_SIGNS[place], "text": text}
     if charts.shows_in_place(curves):
         variable = f"--series-{places[shown[0]] + 1}" if len(shown) == 1 else "--text-soft"

@@ -1002,6 +1002,16 @@ def test_other_input_is_refused(name, value):
         make_report(parsed(), **{name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [("2.18-replay-in-place-only", ["in-place"]), ("2.19.6-root", ["out-of-place", "in-place"])],
+)
+def test_the_legend_tells_which_placement_is_drawn(name, texts):
+    (document,) = parsed((FIXTURES / "nccl_tests" / f"{name}.txt").read_text(encoding="utf-8"))
+    (drawn,) = page._bandwidth(make_report([document]))
+    assert [entry["text"] for entry in drawn["legend"]] == texts
+
+
 def test_the_legend_counts_the_settings_that_have_no_colour():
     labels = [f"NCCL_ALGO={number}" for number in range(charts.SERIES + 2)]
     curves = [Curve(label, "out_of_place", (8,), (1.0,), (1.0,), (1.0,)) for label in labels]
