@@ -134,6 +134,8 @@ def test_a_drift_is_one_that_is_four_deviations_of_its_noise(noise, found):
 def test_of_fewer_than_six_cycles_there_is_no_drift():
     drifts = [find_soak(rows([400.0] * 3 + [300.0] * (count - 3)))["sizes"][0]["drift_percent"] for count in (5, 6)]
     assert drifts == [None, -25.0]
+    # One cycle that was disturbed is none.
+    assert find_soak(rows([800.0] + [400.0] * 8))["sizes"][0]["drift_percent"] == 0
 
 
 def test_a_drift_is_told_with_the_most_that_a_size_lost():
