@@ -173,7 +173,9 @@ class Test:
     @property
     def name(self) -> str:
         """``all_reduce float sum, 16 ranks on 2 hosts, NCCL_ALGO=Ring``."""
-        return self._named(f"{self.setting['ranks']} ranks on {self.document['host_count']} hosts")
+        return self._named(
+            f"{counted(self.document['rank_count'], 'rank')} on {counted(self.document['host_count'], 'host')}"
+        )
 
     def _named(self, ranks: str) -> str:
         kind = " ".join(filter(None, [self.collective, self.setting["type"], self.setting["redop"]]))

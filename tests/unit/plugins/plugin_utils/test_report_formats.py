@@ -187,6 +187,11 @@ def unlike():
     return make_report([passed, failed, unchecked])
 
 
+def test_a_test_is_named_by_its_ranks_and_hosts(unlike):
+    whole = "all_reduce float sum, 16 ranks on 2 hosts"
+    assert [test.name for test in unlike.tests] == [whole, "all_reduce float sum, 8 ranks on 1 host", whole]
+
+
 def test_numbers_of_each_test_in_the_csv_and_for_a_workflow(unlike):
     names = ("test", "tool", "verdict", "hosts", "ranks")
     rows = rows_of(render(unlike, ["csv"])[0]["csv"])
