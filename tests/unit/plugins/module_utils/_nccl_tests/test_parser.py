@@ -802,6 +802,17 @@ def test_placement_that_was_not_meant(text, hosts, ranks, identity, cause):
     assert problem.cause.endswith(cause)
 
 
+def test_evidence_of_a_placement_is_what_was_listed_and_what_was_meant():
+    both = listed_placement_problems(parse_one(NCCL), ["g1", "g3"], 16)
+    fewer = listed_placement_problems(parse_one(NCCL), 2, 8)
+    none = listed_placement_problems(parse_one(HEADER), 2, 16)
+    assert [problem.evidence for problem in (*both, *fewer, *none)] == [
+        "ranks listed: 8 on g1, 8 on g2; expected: 16 on g1, g3",
+        "ranks listed: 8 on g1, 8 on g2; expected: 8",
+        "ranks listed: none; expected: 16",
+    ]
+
+
 def test_problem_is_added_once():
     document = parse_one(NCCL)
     problems = listed_placement_problems(document, 4, 16)
