@@ -187,6 +187,24 @@ def test_a_sweep_stops_in_good_order_when_its_time_is_over(nodes, run, tmp_path)
     assert {entry["ranks_per_node"] for entry in written["sweep"]["bands"]} == {1, 2}
 
 
+def test_a_benchmark_after_a_sweep_in_one_playbook_has_no_sweep(nodes, tmp_path):
+    settings = {**SMALL, "nccl_benchmark_max_bytes": "1K", "gpufabric_run_id": RUN_ID}
+    sweep = {"nccl_benchmark_sweep": {"ranks_per_node": [1]}}
+    plays = [
+        {
+            "ansible.builtin.import_playbook": "gpufabric.nccl.bare_metal",
+            "vars": {"report_dir": str(tmp_path / name), **more},
+        }
+        for name, more in (("first", sweep), ("second", {}))
+    ]
+    played = nodes.playbook(plays, **settings)
+    assert played.returncode == 0, played.output
+    assert ["sweep" in json.loads((tmp_path / name / "results.json").read_text()) for name in ("first", "second")] == [
+        True,
+        False,
+    ]
+
+
 @pytest.mark.slow
 def test_points_that_a_worker_ran_with_other_variables_of_its_own_are_not_kept(run, tmp_path):
     limited = {
