@@ -46,9 +46,9 @@ RUN_ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "run_dir": {"type": "path"},
 }
 
-#: Of an access control list: the entries of users and of groups that it names, and the permission. The group's permissions of a file
-#: are the most that any of these has.
-_ACL_USER, _ACL_GROUP, _ACL_WRITE = 2, 8, 2
+#: Of an access control list: the entries of users that it names, of the group and of groups that it names, and the permission. The mode
+#: of a file has in the place of the group's permissions the most that any of these may have.
+_ACL_USER, _ACL_OWN_GROUP, _ACL_GROUP, _ACL_WRITE = 2, 4, 8, 2
 #: Bytes of a mark.
 _LONGEST_MARK = 1 << 16
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
@@ -322,23 +322,25 @@ def foreign_on_way(path: str, uid: int) -> t.Iterator[tuple[str, str]]:
         elif status.st_mode & stat.S_IWOTH:
             yield directory, "may be written by everybody, who"
         elif status.st_mode & stat.S_IWGRP:
-            if not _is_private_group(status.st_gid, trusted):
-                yield directory, f"may be written by gid {status.st_gid}, who"
-            for whom in _named_writers(directory, trusted):
+            for whom in _writers_beside_owner(directory, status.st_gid, trusted):
                 yield directory, f"may be written by {whom}, who"
 
 
-def _named_writers(directory: str, trusted: t.Container[int]) -> t.Iterator[str]:
-    """Users and groups that the directory's access control list names, and that may write it so; but for those that are trusted."""
+def _writers_beside_owner(directory: str, gid: int, trusted: t.Container[int]) -> t.Iterator[str]:
+    """The group of a directory, and users and groups that its access control list names, if they may write it; not those that are trusted."""
     try:
         entries = os.getxattr(directory, "system.posix_acl_access")[4:]
     except OSError:
-        return
+        # It has no list.
+        entries = struct.pack("<HHI", _ACL_OWN_GROUP, _ACL_WRITE, gid)
     for tag, permissions, number in struct.iter_unpack("<HHI", entries):
-        if tag == _ACL_USER and permissions & _ACL_WRITE and number not in trusted:
+        if not permissions & _ACL_WRITE:
+            continue
+        if tag == _ACL_USER and number not in trusted:
             yield f"uid {number}"
-        elif tag == _ACL_GROUP and permissions & _ACL_WRITE and not _is_private_group(number, trusted):
-            yield f"gid {number}"
+        group = {_ACL_OWN_GROUP: gid, _ACL_GROUP: number}.get(tag)
+        if group is not None and not _is_private_group(group, trusted):
+            yield f"gid {group}"
 
 
 def _is_private_group(gid: int, uids: t.Container[int]) -> bool:
