@@ -6,16 +6,25 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 
 import jinja2
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import told_by_node
 from packaging.specifiers import SpecifierSet
+
+try:
+    from ansible.template import trust_as_template
+except ImportError:
+    # Before ansible-core 2.19 all texts are.
+    trust_as_template = str
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -294,6 +303,17 @@ def test_problems_are_described_by_the_same_words_everywhere():
 
 #: What the roles worker_pods and mpijob do differently, by the end of the variable's name.
 OWN_TO_PODS = {"command", "env", "gpus", "image", "keep", "pod_spec", "python_interpreter", "replicas", "timeout"}
+
+
+def test_kubectl_gets_the_path_that_the_modules_get():
+    """Those replace a tilde, and kubectl does not."""
+    (text,) = (
+        task["ansible.builtin.add_host"]["ansible_kubectl_kubeconfig"]
+        for task in read_yaml("roles/worker_pods/tasks/join.yml")
+        if "ansible.builtin.add_host" in task
+    )
+    templar = Templar(DataLoader(), variables={"gpufabric_kubeconfig": "~/kube.yml"})
+    assert templar.template(trust_as_template(text)) == os.path.expanduser("~/kube.yml")
 
 
 def test_a_variable_of_pods_means_the_same_in_both_roles():
