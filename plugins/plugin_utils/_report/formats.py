@@ -42,9 +42,23 @@ FORMATS = {
 
 def render(report: Report, formats: t.Collection[str]) -> tuple[dict[str, str], str]:
     """The text of each format, and one sentence that tells which were left out and how to get them; empty of none."""
-    lacking = {name: _why_not(FORMATS[name].library) for name in FORMATS if name in formats and FORMATS[name].library}
-    lacking = {name: why for name, why in lacking.items() if why is not None}
-    texts = {name: _RENDERERS[name](report) for name in FORMATS if name in formats and name not in lacking}
+    texts: dict[str, str] = {}
+    lacking: dict[str, str] = {}
+    for name, form in FORMATS.items():
+        if name not in formats:
+            continue
+        if form.library and not importlib.util.find_spec(form.library.partition(".")[0]):
+            lacking[name] = ""
+            continue
+        try:
+            if form.library:
+                importlib.import_module(form.library)
+            texts[name] = _RENDERERS[name](report)
+        except Exception as error:
+            if not form.library:
+                raise
+            # Such as that the library was built for another version of one that it needs, or is too old: the other files are written.
+            lacking[name] = one_line(f"{type(error).__name__}: {error}")
     if not lacking:
         return texts, ""
     files = ", ".join(FORMATS[name].file + (f" ({why})" if why else "") for name, why in lacking.items())
@@ -52,18 +66,6 @@ def render(report: Report, formats: t.Collection[str]) -> tuple[dict[str, str], 
     upgrade = ["--upgrade"] if any(lacking.values()) else []
     install = shlex.join([sys.executable, "-m", "pip", "install", *upgrade, *packages])
     return texts, f"not written, since the controller lacks Python libraries: {files}. To have them: {install}"
-
-
-def _why_not(library: str) -> str | None:
-    """Why a library cannot be imported: empty if it is not there, None if it can be."""
-    if not importlib.util.find_spec(library.partition(".")[0]):
-        return ""
-    try:
-        importlib.import_module(library)
-    except Exception as error:
-        # Whatever it is, such as that it was built for another version of a library that it needs: the other files are written.
-        return one_line(f"{type(error).__name__}: {error}")
-    return None
 
 
 def _render_json(report: Report) -> str:

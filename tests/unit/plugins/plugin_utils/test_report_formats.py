@@ -873,6 +873,14 @@ def test_so_does_one_that_cannot_be_imported(monkeypatch, tmp_path, whole_report
     assert f"{file} ({said}" in missing and missing.endswith(f"-m pip install --upgrade {library}")
 
 
+def test_so_does_one_that_is_too_old(monkeypatch, whole_report):
+    # As of junitparser 1.4, where a case has a name alone.
+    monkeypatch.setattr("junitparser.TestCase", lambda name: None)
+    texts, missing = render(whole_report, list(FORMATS))
+    assert set(FORMATS) - set(texts) == {"junit"}
+    assert "junit.xml (TypeError: " in missing and missing.endswith("-m pip install --upgrade junitparser")
+
+
 def test_a_problem_of_two_hosts_is_told_of_both_with_errors_first(failed):
     warning, error = failed["problems"]
     other = {**failed, "problems": [warning, error, {**error, "host": "g1"}]}
