@@ -250,7 +250,7 @@ ENTRIES = (
     entry(
         "library-missing",
         "[{python}|Python][ on {machine}] lacks the library [{library}|that a module needs][; without it, {without}].",
-        "Install it: [{python} -m pip install {library}|pip install, for the interpreter that runs the module].",
+        "Install it: [{python} -m pip install --upgrade {library}|pip install, for the interpreter that runs the module].",
         signature(
             "Failed to import the required Python library",
             r"Failed to import the required Python library \((?P<library>[\w.-]+)\) on (?P<machine>\S+)'s Python (?P<python>\S+?)\.(?: |$)",

@@ -43,7 +43,8 @@ try:
 except ImportError:
     paramiko = None
 
-HAS_PARAMIKO = paramiko is not None
+#: Before 3.2 it reads no key whose type it is not told.
+HAS_PARAMIKO = hasattr(getattr(paramiko, "PKey", None), "from_path")
 
 #: A login takes some five milliseconds of a processor, of which a process uses one.
 _HOSTS_PER_PROCESS = 40

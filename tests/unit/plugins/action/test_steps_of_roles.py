@@ -160,7 +160,7 @@ def test_a_diagnosis_warns_of_what_the_controller_lacks(step):
     lacking = problem("library-missing", python="/usr/bin/python3", library="paramiko").as_dict()
     found = step("diagnosis", hosts=["a"], reach={"ok": False, "hosts": [], "problems": [lacking]})
     assert found["ok"] and found["problems"] == [{**lacking, "severity": "warning"}]
-    assert lacking["cure"] == "Install it: /usr/bin/python3 -m pip install paramiko."
+    assert lacking["cure"] == "Install it: /usr/bin/python3 -m pip install --upgrade paramiko."
 
 
 def test_a_diagnosis_without_a_launcher_is_one_too(step):
