@@ -37,6 +37,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_s
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Claim, Use, owner_mark, refusal
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, foreign_on_way, nearest_existing
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import usable_key_types
 
 MAXIMUM_COUNT = 250
 CONTROL_INTERFACE = "eth0"
@@ -684,8 +685,9 @@ class LocalNodes:
         missing = [path for path in keys if self._public_key(path) is None]
         for path in missing:
             remove(path)
+        (kind,) = usable_key_types(["ed25519"])
         in_parallel(
-            lambda path: call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", keys[path], "-f", path]), missing
+            lambda path: call(["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", keys[path], "-f", path]), missing
         )
 
     def _write_files(self, settings: Settings, nodes: t.Sequence[Node], check: bool) -> bool:

@@ -440,6 +440,15 @@ def test_nothing_is_removed_below_a_directory_of_another_user(tmp_path, monkeypa
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has local nodes")
+def test_in_fips_mode_nodes_have_the_keys_that_there_are(tmp_path, monkeypatch):
+    flag = tmp_path / "fips_enabled"
+    flag.write_text("1\n")
+    monkeypatch.setattr("ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd._FIPS_MODE", str(flag))
+    LocalNodes("one", str(tmp_path))._make_keys(plan_nodes(SETTINGS))
+    assert {path.read_text().split()[0] for path in tmp_path.rglob("*.pub")} == {"ecdsa-sha2-nistp256"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has local nodes")
 def test_a_directory_that_cannot_be_made_is_named(tmp_path, monkeypatch):
     (tmp_path / "nodes").write_text("")
     with pytest.raises(NodeError, match=f"^cannot make {tmp_path}/nodes/g1: "):
