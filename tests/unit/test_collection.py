@@ -75,6 +75,15 @@ def test_no_limit_leaves_out_these_checks(playbook):
     assert plays[0]["tasks"][0]["ansible.builtin.import_tasks"] == "tasks/begin.yml"
 
 
+def test_every_play_over_workers_has_the_environment_that_its_user_sets():
+    """What a module needs to start, such as TMPDIR where /tmp cannot be written, its removal needs too."""
+    plays = [play for path in (ROOT / "playbooks").glob("*.yml") for play in read_yaml(f"playbooks/{path.name}")]
+    workers = [play for play in plays if re.match(r"\{\{ (gpufabric_target|worker_pods_group) ", play.get("hosts", ""))]
+    assert len(workers) == 6
+    wanted = "{{ gpufabric_environment | default({}) }}"
+    assert [play["name"] for play in workers if play.get("environment") != wanted] == []
+
+
 @pytest.mark.parametrize(
     ("version", "allowed"),
     [

@@ -115,7 +115,7 @@ ENTRIES = (
         "temporary-directory-missing",
         "The user can write to no directory for temporary files, such as /tmp.",
         "In a pod whose root file system is read-only, mount an emptyDir at /tmp (worker_pods_pod_spec, mpijob_pod_spec)."
-        " Elsewhere correct the mode of /tmp, or set TMPDIR.",
+        " Elsewhere correct the mode of /tmp, or set TMPDIR (gpufabric_environment).",
         signature("No usable temporary directory found"),
         source="Python, Lib/tempfile.py",
     ),
