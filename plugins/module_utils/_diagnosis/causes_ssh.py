@@ -246,7 +246,14 @@ ENTRIES = (
             "Bad configuration option", r"(?<!\S)(?P<path>\S+?):? line \d+: Bad configuration option: (?P<option>\S+)"
         ),
         signature("bad configuration options", r"(?<!\S)(?P<path>\S+?): terminating, \d+ bad configuration options"),
-        signature("open user config file", r"Can't open user config file (?P<path>\S+?): (?P<option>.+)"),
+        statuses=(255,),
+    ),
+    entry(
+        "ssh-config-missing",
+        "ssh cannot read its configuration[ {path}: {reason}].",
+        "Run key_exchange again, which writes it on every worker: a restart of the machine removes what is in /run, and often in /tmp."
+        " If an option -F of your own names the file, correct it.",
+        signature("open user config file", r"Can't open user config file (?P<path>\S+?): (?P<reason>.+)"),
         statuses=(255,),
     ),
     entry(
