@@ -12,8 +12,8 @@ version_added: 0.2.0
 description:
   - Asks the cluster, by a SelfSubjectRulesReview, what its user may do in the namespace. Fails with C(kube-forbidden), which names what is
     missing. If the cluster cannot list all rules, nothing is said.
-  - Only a task of the roles P(gpufabric.nccl.worker_pods#role) and P(gpufabric.nccl.mpijob#role) can call it. It reads the variables of the
-    role that begin with C(gpufabric_).
+  - Only a task of a role can call it, of P(gpufabric.nccl.worker_pods#role), P(gpufabric.nccl.mpijob#role) or
+    P(gpufabric.nccl.isolate#role). It reads the variables of the role that begin with C(gpufabric_).
   - Run it on the controller. It uses M(kubernetes.core.k8s) and M(kubernetes.core.k8s_cluster_info), and has their requirements.
 author:
   - gpufabric contributors (@gpufabric)

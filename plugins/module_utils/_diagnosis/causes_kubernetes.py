@@ -79,7 +79,7 @@ ENTRIES = (
     entry(
         "kube-forbidden",
         "The account of the kubeconfig may not [{rights}|do that][ in namespace {namespace}].",
-        "Ask for a Role with these rights: kubectl auth can-i --list[; or adopt pods that exist: {adopting}][; or"
+        "Ask for a Role, or for nodes a ClusterRole, with these rights: kubectl auth can-i --list[; or adopt pods that exist: {adopting}][; or"
         " let a user who has the rights apply what {rendering} writes].",
         signature("Error from server (Forbidden)", rf"Error from server \(Forbidden\): (?!.*(?: cannot |{_RULES}))"),
         signature(

@@ -11,7 +11,9 @@ import pathlib
 import typing as t
 
 import pytest
+import yaml
 from pod_runs import REMAINS, Runs
+from test_worker_pods import ROOT, account
 
 #: Of a test, with the kind of its marks at the end.
 KEY = "gpufabric.nccl/test-"
@@ -26,7 +28,7 @@ EFFECT = "PreferNoSchedule"
 def isolate(runs: Runs, cluster_player: t.Any) -> t.Callable[..., t.Any]:
     """Runs the playbook over pods."""
 
-    def play(**variables: t.Any) -> t.Any:
+    def play(refused: bool = False, **variables: t.Any) -> t.Any:
         settings = {
             "gpufabric_worker_pods": True,
             "gpufabric_namespace": runs.namespace,
@@ -40,7 +42,7 @@ def isolate(runs: Runs, cluster_player: t.Any) -> t.Callable[..., t.Any]:
             "report_dir": str(runs.directory / "report"),
         }
         played = cluster_player.playbook("gpufabric.nccl.isolate", **{**settings, **variables})
-        assert played.returncode == 0, played.output
+        assert (played.returncode == 0) != refused, played.output
         return played
 
     return play
@@ -69,6 +71,16 @@ def test_created_pods_are_gone_afterwards_and_no_node_is_marked(isolate, runs):
     assert "Round 1: 3 nodes alone, all fast" in played.output and "Round 2: 1 pair, all fast" in played.output
     assert runs.ours() == []
     assert marks() == before
+
+
+@pytest.mark.slow
+def test_who_may_not_mark_nodes_is_told_before_pods_are_made(isolate, runs, cluster, namespace, tmp_path):
+    items = yaml.safe_load((ROOT / "docs/examples/kubernetes/rbac.yml").read_text())["items"]
+    rules = next(item["rules"] for item in items if item["kind"] == "Role")
+    kubeconfig = account(cluster, namespace, tmp_path, "no-nodes", rules)
+    played = isolate(refused=True, gpufabric_kubeconfig=kubeconfig, isolate_mark="label")
+    assert "may not list, patch nodes" in played.output and "a ClusterRole" in played.output, played.output
+    assert "Make the Service" not in played.output and runs.ours() == []
 
 
 @pytest.mark.parametrize("kind", ["taint", pytest.param("label", marks=pytest.mark.slow)])
