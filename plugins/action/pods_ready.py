@@ -18,6 +18,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.renderin
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
+    ENDED,
     in_rank_order,
     is_current,
     is_ready,
@@ -180,6 +181,9 @@ class ActionModule(ClusterAction):
         problems = self._absent(pods, stateful_set)
         if not arguments["names"] and len(pods) > wanted:
             message += f"; {len(pods)} match {arguments['label_selector']}"
+        ended = [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") in ENDED]
+        if ended and arguments["label_selector"] and arguments["stateful_set"] is None:
+            message += f"; pods that have ended match it until they are deleted: kubectl delete pod {' '.join(ended)}"
         try:
             events: list[t.Any] = self.ask("Event")
         except Unanswered as error:

@@ -113,6 +113,7 @@ def test_a_pod_that_has_ended_well_is_not_told_to_be_missing(given):
     done["status"] = {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}
     result = Looks([done], timeout=0, **given).act(None)
     assert [item["id"] for item in result["problems"]] == ["pod-failed"]
+    assert ("kubectl delete pod p-0" in result["summary"]) == ("label_selector" in given)
 
 
 class Talks(Looks):
