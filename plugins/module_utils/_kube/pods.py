@@ -368,6 +368,11 @@ def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -
         return problem("pod-deleted", name)
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+            if gates:
+                # The scheduler waits for whoever has put them there, such as a queue for jobs.
+                reason = f"it is held back by its scheduling gates: {', '.join(gates)}"
+                return problem("pod-starting", name, reason=reason, timeout=_TIMEOUTS.get(prefix))
             said = condition.get("message") or condition.get("reason") or ""
             settings = _scheduling_settings(said, prefix)
             return problem("pod-unschedulable", name, said, reason=_short(said), settings=settings)

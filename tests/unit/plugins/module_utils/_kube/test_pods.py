@@ -49,11 +49,15 @@ def container(**changes):
     return pod_spec(**changes)["containers"][0]
 
 
-def pod(name="p-0", phase="Running", ready="True", containers=(), uid="1", **status):
+def pod(name="p-0", phase="Running", ready="True", containers=(), uid="1", gates=(), **status):
     conditions = [{"type": "Ready", "status": ready}, *status.pop("conditions", ())]
     return {
         "metadata": {"name": name, "uid": uid},
-        "spec": {"containers": [{"name": "worker"}, {"name": "sidecar"}], "nodeName": "n1"},
+        "spec": {
+            "containers": [{"name": "worker"}, {"name": "sidecar"}],
+            "nodeName": "n1",
+            "schedulingGates": [{"name": gate} for gate in gates],
+        },
         "status": {
             "phase": phase,
             "podIP": "10.0.0.1",
@@ -302,6 +306,17 @@ SCHEDULING = {"type": "PodScheduled", "status": "False", "reason": "Unschedulabl
             [],
             "pod-unschedulable",
             "worker_pods_tolerations",
+        ),
+        (
+            pod(
+                phase="Pending",
+                ready="False",
+                conditions=[{**SCHEDULING, "reason": "SchedulingGated", "message": "Scheduling is blocked"}],
+                gates=["example.com/admission"],
+            ),
+            [],
+            "pod-starting",
+            "held back by its scheduling gates: example.com/admission.",
         ),
         (
             pod(
