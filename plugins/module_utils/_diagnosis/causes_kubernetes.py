@@ -287,7 +287,7 @@ ENTRIES = (
     entry(
         "pod-crash",
         "[The container {container}|A container] of the pod ended[: {reason}].",
-        "Read its log (kubectl logs --previous), and repair what it names.",
+        "Read its log (kubectl logs [{log}|POD --container NAME --previous]), and repair what it names.",
         signature("CrashLoopBackOff"),
         precedence=EFFECT,
         found_by=_BY_PODS,

@@ -382,7 +382,7 @@ def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -
     for item in statuses:
         ended = _end_of(item)
         if ended:
-            return _container_ended(name, item["name"], ended, log, last, prefix)
+            return _container_ended(name, item, ended, log, last, prefix)
     for item in statuses:
         waiting = (item.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in _WAITING:
@@ -415,7 +415,8 @@ def _running_init_container(pod: Object) -> Object | None:
     )
 
 
-def _container_ended(name: str, container: str, ended: Object, log: str, warning: str, prefix: str) -> Problem:
+def _container_ended(name: str, status: Object, ended: Object, log: str, warning: str, prefix: str) -> Problem:
+    container = status["name"]
     said = ended.get("message") or ""
     if ended.get("reason") in ("StartError", "ContainerCannotRun"):
         return problem("pod-start", name, said, prefix=prefix, **({"reason": _short(said)} if said else {}))
@@ -423,7 +424,9 @@ def _container_ended(name: str, container: str, ended: Object, log: str, warning
     evidence = log.strip()[-_LONGEST_LOG:] or said or warning
     if ended.get("reason") == "OOMKilled":
         return problem("oom-killed", name, evidence or "OOMKilled", program=f"the container {container}")
-    return problem("pod-crash", name, evidence, container=container, reason=_exit_of(ended))
+    # Of one that has not started anew there is no previous log.
+    log_of = f"POD --container {container}{'' if (status.get('state') or {}).get('terminated') else ' --previous'}"
+    return problem("pod-crash", name, evidence, container=container, reason=_exit_of(ended), log=log_of)
 
 
 def _exit_of(ended: Object) -> str:

@@ -445,7 +445,17 @@ def test_an_init_container_that_is_done_is_no_crash(phase, init, worker, identit
     assert problem.id == identity and told in f"{problem.cause} {problem.evidence}"
     if identity == "pod-starting":
         assert "kubectl logs -c setup" in problem.cure
+    if identity == "pod-crash":
+        assert "(kubectl logs POD --container setup)" in problem.cure
     assert [item["container"] for item in crashed_containers([given])] == (["setup"] if identity == "pod-crash" else [])
+
+
+@pytest.mark.parametrize(("restarts", "option"), [(0, ")"), (1, " --previous)")])
+def test_the_command_that_reads_the_log_of_a_crash_works_as_it_stands(restarts, option):
+    ended = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    state = [{"waiting": {"reason": "CrashLoopBackOff"}}, ended] if restarts else [ended]
+    (problem,) = pod_problems([pod(ready="False", containers=[status(*state, restarts=restarts)])], [], {})
+    assert f"(kubectl logs POD --container worker{option}" in problem.cure
 
 
 @pytest.mark.parametrize(
