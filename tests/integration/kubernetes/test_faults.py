@@ -23,8 +23,6 @@ from background import wait
 from job_runs import LOOKED, JobRuns
 from pod_runs import OURS, STARTING, Runs
 
-FAIL = "gpufabric.nccl.fail_with_problems"
-
 
 def told(played: t.Any, host: str = "localhost") -> list[dict[str, t.Any]]:
     """The problems that a play ended with, on one of the hosts of the controller."""
@@ -32,9 +30,7 @@ def told(played: t.Any, host: str = "localhost") -> list[dict[str, t.Any]]:
     (*_others, result) = [
         record["result"]
         for record in played.records
-        if record["host"] == host
-        and record["action"] in (FAIL, "gpufabric.nccl.check_permissions")
-        and record["status"] == "failed"
+        if (record["host"], record["status"]) == (host, "failed") and "problems" in record["result"]
     ]
     for entry in result["problems"]:
         assert entry["cause"] in played.output.replace("\\n", "\n").replace('\\"', '"'), played.output

@@ -23,7 +23,10 @@ def run(cluster_player, cluster, namespace, tmp_path):
     return JobRuns(cluster_player, cluster, namespace, tmp_path / "report")
 
 
-FAIL = "gpufabric.nccl.fail_with_problems"
+def problems_of(played):
+    """What the one task says that failed."""
+    (failed,) = [record for record in played.records if record["status"] == "failed"]
+    return failed["result"]["problems"]
 
 
 def test_without_the_operator_says_so(run, definition, faults):
@@ -31,7 +34,7 @@ def test_without_the_operator_says_so(run, definition, faults):
         played = run()
     assert played.returncode != 0
     assert "The cluster has no MPI Operator" in played.output
-    problems = played.result("localhost", FAIL)["problems"]
+    problems = problems_of(played)
     faults.fault("MPI Operator missing", problems, "operator-missing", None, "mpijob", "the cluster")
 
 
@@ -154,11 +157,11 @@ def test_a_job_that_goes_on_is_followed_by_its_owner_and_left_alone_by_others(ru
     }
     for words, played in refused.items():
         assert played.returncode != 0, words
-        (problem,) = played.result("localhost", FAIL)["problems"]
+        (problem,) = problems_of(played)
         assert problem["id"] == "run-taken", words
     faults.fault(
         "name of a run that another owner has",
-        refused["another owner"].result("localhost", FAIL)["problems"],
+        problems_of(refused["another owner"]),
         "run-taken",
         None,
         "mpijob",
@@ -357,7 +360,7 @@ def test_a_user_who_may_not_make_jobs_is_told_which_permissions_are_missing(
     assert played.returncode != 0
     assert "create, patch, delete mpijobs.kubeflow.org" in " ".join(played.output.split())
     assert "create, patch, delete configmaps" in " ".join(played.output.split())
-    problems = played.result("localhost", FAIL)["problems"]
+    problems = problems_of(played)
     faults.fault("account that may not create MPIJobs", problems, "kube-forbidden", None, "mpijob", "the controller")
 
 

@@ -15,7 +15,6 @@ from background import wait
 from job_runs import JOB_KINDS, JobRuns
 from pod_runs import OURS, attempts
 
-FAIL = "gpufabric.nccl.fail_with_problems"
 RUN_OBJECTS = "gpufabric.nccl.run_objects"
 OWNERS = {"a": "ada@one", "b": "bob@two", "c": "cyd@three"}
 
@@ -67,7 +66,8 @@ def read(cluster: t.Any, namespace: str, kinds: str, selector: str = "") -> list
 
 
 def problems(played: t.Any, host: str) -> list[dict[str, t.Any]]:
-    return played.result(host, FAIL)["problems"]
+    failed = [record for record in played.records if (record["host"], record["status"]) == (host, "failed")]
+    return failed[-1]["result"]["problems"]
 
 
 KINDS = "services,networkpolicies,statefulsets"
