@@ -248,14 +248,15 @@ def settings_of(params: dict, account: Account) -> SshdSettings:
     if not 1 <= params["timeout"] <= 3600:
         raise OptionError("timeout", params["timeout"], "1 to 3600 seconds")
     environment = environment_texts("environment", params["environment"], "gpufabric_node_env")
+    fips = in_fips_mode()
     return SshdSettings(
         address=own_address(params["address"], params["interface"], params["subnet"]),
         user=account.name,
         shell=account.shell,
         port=params["port"],
         accept_env=tuple(params["accept_env"]),
-        host_key_types=usable_key_types(params["host_key_types"]),
-        fips=in_fips_mode(),
+        host_key_types=usable_key_types(params["host_key_types"], fips),
+        fips=fips,
         use_pam=default_use_pam(account.name) if params["use_pam"] is None else params["use_pam"],
         environment={
             **{name: value for name, value in environment.items() if value is not None},

@@ -37,7 +37,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_s
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Claim, Use, owner_mark, refusal
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import find_program, run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir, foreign_on_way, nearest_existing
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import usable_key_types
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import in_fips_mode, usable_key_types
 
 MAXIMUM_COUNT = 250
 CONTROL_INTERFACE = "eth0"
@@ -685,7 +685,7 @@ class LocalNodes:
         missing = [path for path in keys if self._public_key(path) is None]
         for path in missing:
             remove(path)
-        (kind,) = usable_key_types(["ed25519"])
+        (kind,) = usable_key_types(["ed25519"], in_fips_mode())
         in_parallel(
             lambda path: call(["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", keys[path], "-f", path]), missing
         )

@@ -109,9 +109,8 @@ def in_fips_mode() -> bool:
     return (read_text(_FIPS_MODE) or "").strip() == "1"
 
 
-def usable_key_types(kinds: t.Iterable[str]) -> tuple[str, ...]:
-    """The types of keys, with ECDSA in place of Ed25519 where this node can have none of that."""
-    fips = in_fips_mode()
+def usable_key_types(kinds: t.Iterable[str], fips: bool) -> tuple[str, ...]:
+    """The types of keys, with ECDSA in place of Ed25519 in FIPS mode."""
     return tuple(dict.fromkeys("ecdsa" if fips and kind == "ed25519" else kind for kind in kinds))
 
 
@@ -450,7 +449,7 @@ class Sshd:
         try:
             self.run_dir.create(self.run_dir.sshd, self.run_dir.ssh, self.run_dir.tmp)
             self.account.create()
-            self._make_keys(settings.host_key_types)
+            self._make_keys(settings)
             if read_text(self.run_dir.authorized_keys) is None:
                 write_text(self.run_dir.authorized_keys, "", AUTHORIZED_KEYS_MODE)
             self._validate(render_config(settings, self.run_dir, port or 65535, version))
@@ -492,10 +491,11 @@ class Sshd:
     def _is_session(self) -> Selector:
         return self.run_dir.started_with(SESSION_VARIABLE, self.run_dir.run_id)
 
-    def _make_keys(self, kinds: t.Iterable[str]) -> None:
+    def _make_keys(self, settings: SshdSettings) -> None:
         keygen = find_openssh_program("ssh-keygen")
-        for kind, path in [(kind, host_key_path(self.run_dir, kind)) for kind in kinds] + [
-            (usable_key_types(["ed25519"])[0], self.run_dir.client_key)
+        (client_type,) = usable_key_types(["ed25519"], settings.fips)
+        for kind, path in [(kind, host_key_path(self.run_dir, kind)) for kind in settings.host_key_types] + [
+            (client_type, self.run_dir.client_key)
         ]:
             if os.path.exists(path) and os.path.exists(path + ".pub"):
                 continue
