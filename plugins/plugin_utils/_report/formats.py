@@ -47,18 +47,17 @@ def render(report: Report, formats: t.Collection[str]) -> tuple[dict[str, str], 
     for name, form in FORMATS.items():
         if name not in formats:
             continue
-        if form.library and not importlib.util.find_spec(form.library.partition(".")[0]):
-            lacking[name] = ""
-            continue
-        try:
-            if form.library:
-                importlib.import_module(form.library)
+        if not form.library:
             texts[name] = _RENDERERS[name](report)
-        except Exception as error:
-            if not form.library:
-                raise
-            # Such as that the library was built for another version of one that it needs, or is too old: the other files are written.
-            lacking[name] = one_line(f"{type(error).__name__}: {error}")
+        elif not importlib.util.find_spec(form.library.partition(".")[0]):
+            lacking[name] = ""
+        else:
+            try:
+                importlib.import_module(form.library)
+                texts[name] = _RENDERERS[name](report)
+            except Exception as error:
+                # Such as that the library was built for another version of one that it needs, or is too old: the other files are written.
+                lacking[name] = one_line(f"{type(error).__name__}: {error}")
     if not lacking:
         return texts, ""
     files = ", ".join(FORMATS[name].file + (f" ({why})" if why else "") for name, why in lacking.items())
