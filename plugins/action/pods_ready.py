@@ -17,6 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import delete_command
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
     ENDED,
     in_rank_order,
@@ -183,7 +184,8 @@ class ActionModule(ClusterAction):
             message += f"; {len(pods)} match {arguments['label_selector']}"
         ended = [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") in ENDED]
         if ended and arguments["label_selector"] and arguments["stateful_set"] is None:
-            message += f"; pods that have ended match it until they are deleted: kubectl delete pod {' '.join(ended)}"
+            command = delete_command({name: arguments[name] for name in CLUSTER_ARGUMENTS}, "pod", *ended)
+            message += f"; pods that have ended match it until they are deleted: {command}"
         try:
             events: list[t.Any] = self.ask("Event")
         except Unanswered as error:

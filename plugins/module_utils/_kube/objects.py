@@ -87,9 +87,14 @@ def selector(run_id: str, role: str) -> str:
 
 def removal_command(run_id: str, role: str, cluster: t.Mapping[str, str | None]) -> str:
     """The command by which a person removes a role's run. ``cluster``: ``kubeconfig``, ``context`` and ``namespace``. Raises OptionError."""
-    options = [f"--{name} {shlex.quote(value)}" for name, value in cluster.items() if value]
     kinds = ",".join(kind.lower() for _version, kind in RUN_KINDS[role])
-    return " ".join(["kubectl", *options, "delete", kinds, "--selector", selector(run_id, role)])
+    return delete_command(cluster, kinds, "--selector", selector(run_id, role))
+
+
+def delete_command(cluster: t.Mapping[str, str | None], *words: str) -> str:
+    """``kubectl delete`` of something in the namespace of a play, for a person to type. ``cluster``: as ``removal_command``'s."""
+    options = [f"--{name} {shlex.quote(value)}" for name, value in cluster.items() if value]
+    return " ".join(["kubectl", *options, "delete", *words])
 
 
 def ownership(owner: str, settings: t.Any) -> dict[str, str]:

@@ -14,7 +14,15 @@ from ansible_collections.gpufabric.nccl.plugins.action.pods_ready import ActionM
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import Unanswered
 
-DEFAULTS = {"label_selector": None, "names": ["p-0"], "stateful_set": None, "count": None, "container": None}
+DEFAULTS = {
+    "kubeconfig": None,
+    "context": None,
+    "label_selector": None,
+    "names": ["p-0"],
+    "stateful_set": None,
+    "count": None,
+    "container": None,
+}
 
 
 class Looks(ActionModule):
@@ -113,7 +121,7 @@ def test_a_pod_that_has_ended_well_is_not_told_to_be_missing(given):
     done["status"] = {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}
     result = Looks([done], timeout=0, **given).act(None)
     assert [item["id"] for item in result["problems"]] == ["pod-failed"]
-    assert ("kubectl delete pod p-0" in result["summary"]) == ("label_selector" in given)
+    assert ("kubectl --namespace n delete pod p-0" in result["summary"]) == ("label_selector" in given)
 
 
 class Talks(Looks):
