@@ -161,8 +161,8 @@ def check_facts(variables: t.Mapping[str, t.Mapping[str, t.Any]], options: t.Col
             if of_kubectl or (name in own and (name in known or name.startswith(_KEPT))):
                 raise GpufabricError(
                     f"{name}: it is among the facts of {host}, which take precedence over the inventory, and a host is not to decide what"
-                    " runs elsewhere. If a set_fact of yours made it, take cacheable out of that; else see what answers for the facts of"
-                    f" {host}. Type --flush-cache with the next play if facts are kept"
+                    f" runs elsewhere. If a set_fact of yours made it, remove its cacheable; else find out what on {host} reports it. If"
+                    " facts are cached, add --flush-cache to the next command"
                 )
 
 

@@ -81,7 +81,6 @@ def play_of(directory: pathlib.Path, kubeconfig: pathlib.Path, *tasks: t.Mapping
     variables = {
         "gpufabric_kubeconfig": str(kubeconfig),
         "gpufabric_namespace": "x",
-        "mpijob_image": "x",
         "mpijob_hostfile_launcher": "localhost",
     }
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": variables, "tasks": tasks}

@@ -67,9 +67,9 @@ ENTRIES = (
     ),
     entry(
         "kube-token-expired",
-        "The cluster does not know the user: the token or certificate has expired, belongs to another cluster, or could not be had.",
-        "Log in again, or use a fresh kubeconfig (gpufabric_kubeconfig). If it has a program that logs in, kubectl get pods shows what that"
-        " says. A long job needs a token that lasts.",
+        "The cluster does not know the user: the token or certificate has expired, belongs to another cluster, or could not be obtained.",
+        "Log in again, or use a fresh kubeconfig (gpufabric_kubeconfig). If the kubeconfig calls a program to log in, kubectl get pods"
+        " shows what that program prints. A long job needs a token that lasts.",
         signature("You must be logged in to the server"),
         signature("the server has asked for the client to provide credentials"),
         signature("Unauthorized", r"Reason: Unauthorized|\"reason\": ?\"Unauthorized\"|token (?:has )?expired"),
@@ -79,7 +79,7 @@ ENTRIES = (
     entry(
         "kube-forbidden",
         "The account of the kubeconfig may not [{rights}|do that][ in namespace {namespace}].",
-        "Ask for a Role, or for nodes a ClusterRole, with these rights: kubectl auth can-i --list[; or adopt pods that exist: {adopting}][; or"
+        "Ask for a Role (for nodes, a ClusterRole) with these rights: kubectl auth can-i --list[; or adopt pods that exist: {adopting}][; or"
         " let a user who has the rights apply what {rendering} writes].",
         signature("Error from server (Forbidden)", rf"Error from server \(Forbidden\): (?!.*(?: cannot |{_RULES}))"),
         signature(
