@@ -214,6 +214,16 @@ def misspelled(given: t.Iterable[str], options: t.Collection[str]) -> list[str]:
     ]
 
 
+def without_effect(given: t.Iterable[str], options: t.Collection[str]) -> list[str]:
+    """A warning for each name that begins as ours do and is none. ``given``: names of the command line, where only users set any."""
+    known = {*options, *OF_PLAYBOOKS}
+    return [
+        f"{name}: gpufabric.nccl has no such variable, so that it has no effect"
+        for name in given
+        if name.startswith(_PREFIXES) and name not in known
+    ]
+
+
 def _is_slip(name: str, meant: str) -> bool:
     """Whether a letter is missing, too many or another one, or two neighbours are swapped."""
     at = next((at for at, pair in enumerate(zip(name, meant)) if pair[0] != pair[1]), min(len(name), len(meant)))
@@ -472,7 +482,7 @@ class ActionModule(VariablesAction):
             known = {**self._task.get_play().get_vars(), **extra}
             names = dict.fromkeys([*known, *(name for own in variables.values() for name in own)])
             check_names(names, options)
-            warnings = misspelled(names, options)
+            warnings = [*misspelled(names, options), *without_effect(extra, options)]
             check_ignored(known, variables, variables)
         if arguments["own_run"] is not None:
             check_run_id(arguments["own_run"]["name"], arguments["own_run"]["value"])

@@ -224,6 +224,15 @@ def test_a_name_whose_prefix_is_nearly_ours_is_a_warning(planned, monkeypatch, n
     assert result == {"changed": False, "warnings": [message]}
 
 
+def test_a_name_of_the_command_line_that_begins_like_ours_is_a_warning(planned, monkeypatch):
+    given = {"gpufabric_ssh_port": 2222, "key_exchange_port": 2222, "gpufabric_target": "all", "port": 1}
+    monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: given)
+    monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: types.SimpleNamespace(get_vars=dict))
+    result = planned(ActionModule, "key_exchange", {"playbook": True}, groups={"all": []}, hostvars={})
+    message = "gpufabric_ssh_port: gpufabric.nccl has no such variable, so that it has no effect"
+    assert result == {"changed": False, "warnings": [message]}
+
+
 def test_names_of_other_projects_are_no_warning():
     names = [
         "nccl_version",
