@@ -132,7 +132,7 @@ options:
           over:
             description:
               - Whether the V(peak) of these sizes must keep the limit, or V(each) of them.
-              - For the V(peak), a size that ran several times counts by its median.
+              - For the V(peak), and with C(baseline_percent), a size that ran several times counts by its median.
               - The default is V(each) for times, with C(size) and with C(baseline_percent), and else V(peak).
             type: str
             choices: [peak, each]

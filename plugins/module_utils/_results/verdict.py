@@ -328,8 +328,10 @@ class Judge:
             none = f"the test has no {_told_metric(rule.metric)}{_band(rule)}"
             return _entry(rule, reason=_no_number(rule, document) or none)
         sizes = [row["size"] for row, _value in found if row is not None]
+        if rule.over == "peak" or rule.kind == "baseline_percent":
+            found = _of_cycles(found)
         if rule.over == "peak":
-            found = [max(_of_cycles(found), key=lambda item: item[1])]
+            found = [max(found, key=lambda item: item[1])]
         held, reason, without = [], "", []
         for row, value in found:
             limit, source = self._limit(rule, document, row)
@@ -413,7 +415,7 @@ def _values(document: ResultDocument, metric: str) -> list[tuple[t.Mapping[str, 
 
 
 def _of_cycles(found: t.Sequence[_Found]) -> list[_Found]:
-    """The values with one for each size of an operation, the median of its cycles: the best one tells nothing of the others."""
+    """The values with one for each size of an operation, the median of its cycles, as in a baseline: the best one tells nothing of the others."""
     groups: dict[tuple[t.Any, ...] | None, list[_Found]] = {}
     for row, value in found:
         groups.setdefault(None if row is None else cycle_key(row), []).append((row, value))

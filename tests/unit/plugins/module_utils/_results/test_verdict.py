@@ -508,6 +508,14 @@ def test_baseline(factors, percent, slower, passed):
     assert result["verdict"] == {True: "pass", False: "fail", None: "unchecked"}[passed]
 
 
+@pytest.mark.parametrize(("cycles", "verdict"), [((370, 380, 360, 340), "pass"), ((350, 380, 350, 350), "fail")])
+def test_a_soak_is_held_against_a_baseline_of_soaks_by_its_median(cycles, verdict):
+    """The baseline has the medians of its runs, which scatter less than single cycles."""
+    before = [document([(8 * G, busbw) for busbw in (370 + more, 385, 355)]) for more in (0, 0.1, -0.1)]
+    result = Judge(baseline=make_baseline(before)).judge(document([(8 * G, busbw) for busbw in cycles]))
+    assert result["verdict"] == verdict
+
+
 def test_baseline_of_other_machines_says_nothing():
     result = Judge(baseline=make_baseline(runs(1, 1.01, 0.99))).judge(document(hosts=3))
     assert result["verdict"] == "unchecked"
