@@ -51,6 +51,7 @@ PLACEMENTS: dict[Placement, str] = {"out_of_place": "out-of-place", "in_place": 
 
 CONFIG = (
     *("nthreads", "ngpus", "minbytes", "maxbytes", "step", "warmup_iters", "iters", "agg_iters", "validation", "graph"),
+    "blocking",
 )
 
 #: A row that is being read; in a document it is shapes.Row.

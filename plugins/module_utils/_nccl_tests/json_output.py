@@ -461,6 +461,8 @@ def _test_of(value: t.Mapping[str, t.Any], rows: t.Sequence[t.Mapping[str, t.Any
     for key, unit in (("step_factor", "factor"), ("step_bytes", "bytes")):
         if _is_count(config.get(key)):
             test.config["step"] = f"{config[key]}({unit})"
+    if "blocking_collectives" in config:
+        test.config["blocking"] = config["blocking_collectives"] in ("true", True)
     test.env = _harmless(_list(value.get("env")))
     test.ranks = list(
         _ranks(_list(config.get("devices")), (test.config["nthreads"] or 1) * (test.config["ngpus"] or 1))

@@ -280,6 +280,8 @@ class TextReader:
         match = _RCCL_TESTS.search(text) if "rccl-tests: Version" in text else None
         if match:
             test.tool.update(name="rccl-tests", version=match.group(1))
+        if "# Blocking Enabled" in text:
+            test.config["blocking"] = True
         match = _REDUCED.search(text) if "Reducing maxBytes" in text else None
         if match:
             test.reduced_to = int(match.group(1))
@@ -523,7 +525,8 @@ def clean(line: str) -> str:
 
 
 def _config(banner: str) -> dict[str, t.Any]:
-    config: dict[str, t.Any] = {}
+    # A line of its own says that it is.
+    config: dict[str, t.Any] = {"blocking": False}
     for label, value in _SETTING.findall(banner):
         if label == "step":
             config["step"] = value

@@ -24,6 +24,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Gpuf
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.document import rows_with_data
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import PLACEMENTS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.ceiling import groups_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import markdown_table, transport_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, markdown_plain
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
@@ -57,6 +58,10 @@ _NOISIER = 2.5
 
 #: The noise is told from that many runs at most, the last ones: of all pairs there are too many, and more runs tell little more.
 _RUNS_OF_NOISE = 30
+
+#: What makes another number of the same operation, and how it usually is: operations that are one group, launches of a graph, whether the
+#: program waits for each operation, and groups of ranks beside each other.
+_METHOD: dict[str, t.Any] = {"agg_iters": 1, "graph": 0, "blocking": False, "groups": 1}
 
 _RUN_KEYS = {"digest", "tool", "collective"}
 #: The fields of a Key that are texts; the others are whole numbers.
@@ -119,13 +124,28 @@ def key_of(document: ResultDocument, row: t.Mapping[str, t.Any], placement: str)
     )
 
 
-def setting_of(document: t.Mapping[str, t.Any]) -> str:
-    """The variables by which the points of a sweep differ, such as ``NCCL_ALGO=Ring``; nothing of any other test.
+def setting_of(document: ResultDocument) -> str:
+    """The variables by which the points of a sweep differ, such as ``NCCL_ALGO=Ring``, and how the program measured, such as
+    ``agg_iters=20``; nothing of most tests.
 
-    Those of a whole run are no part of it: whether another setting is slower is to be told, not to go unchecked.
+    Variables of a whole run are no part of it: whether another setting is slower is to be told, not to go unchecked.
     """
+    measured = {**document.get("config", {}), "groups": groups_of(document)}
+    method = [
+        f"{name}={measured[name]}" for name, usual in _METHOD.items() if measured.get(name, usual) not in (usual, None)
+    ]
+    return " ".join(filter(None, [_swept_text(document), *method]))
+
+
+def _swept_text(document: t.Mapping[str, t.Any]) -> str:
     env = (document["points"].get("sweep") or {}).get("env") or {}
     return " ".join(f"{name}={env[name]}" for name in sorted(env))
+
+
+def _setting_of_run(run: t.Mapping[str, t.Any]) -> str:
+    """That of the document it was made of. Releases before 0.2 noted none."""
+    setting = run.get("setting")
+    return _swept_text(run) if setting is None else str(setting)
 
 
 def samples_of(documents: t.Iterable[ResultDocument]) -> Samples:
@@ -222,7 +242,8 @@ def make_baseline(documents: t.Sequence[ResultDocument], before: Baseline | None
 def saved_text(baseline: Baseline, documents: t.Sequence[ResultDocument]) -> str:
     """What a baseline has after the documents were added, in words: ``all_reduce 3 runs``."""
     counts = collections.Counter(
-        " ".join(filter(None, [run["collective"] or "unnamed collective", setting_of(run)])) for run in baseline["runs"]
+        " ".join(filter(None, [run["collective"] or "unnamed collective", _setting_of_run(run)]))
+        for run in baseline["runs"]
     )
     text = ", ".join(f"{name} {runs_text(number)}" for name, number in counts.items())
     left_out = sum(not is_kept(document) for document in documents)
@@ -532,6 +553,7 @@ def _run_of(document: ResultDocument) -> dict[str, t.Any]:
         "version": tool["version"],
         "nccl_version": tool["nccl_version"],
         "collective": document["collective"],
+        "setting": setting_of(document),
         "hosts": list(dict.fromkeys(rank["host"] for rank in document["ranks"])),
         "devices": dict(collections.Counter(rank["name"] or _UNNAMED for rank in document["ranks"])),
         "points": document["points"],
@@ -552,7 +574,7 @@ def _baseline(runs: t.Sequence[t.Mapping[str, t.Any]], samples: Samples) -> dict
 
 def _test_of(run: t.Mapping[str, t.Any]) -> tuple[str, str, str]:
     """What runs of the same test have in common: tool, collective and setting."""
-    return run["tool"], run["collective"], setting_of(run)
+    return run["tool"], run["collective"], _setting_of_run(run)
 
 
 def _check_env(run: t.Mapping[str, t.Any], others: t.Iterable[t.Mapping[str, t.Any]]) -> None:

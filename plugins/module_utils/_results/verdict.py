@@ -386,7 +386,8 @@ class Judge:
         key = key_of(document, row or {}, placement)
         values = (self._baseline or {}).get(key, {}).get(measure)
         if not values:
-            return None, f"the baseline has no such {_told_metric(rule.metric)}"
+            told = f" with {key.setting}" if key.setting else ""
+            return None, f"the baseline has no such {_told_metric(rule.metric)}{told}"
         least = max(rule.limit, self._least_percent or 0)
         noise = self._noise.percent(key, measure, (len(values), 1), least or FLOOR_PERCENT)
         if noise is None and not least:

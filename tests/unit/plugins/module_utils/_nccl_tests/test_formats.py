@@ -330,11 +330,19 @@ def test_config_and_ranks_of_json():
     document = read_one("json-3.json")
     assert document["config"] == {
         "nthreads": 1, "ngpus": 1, "minbytes": 1048576, "maxbytes": 4194304, "step": "4(factor)",
-        "warmup_iters": 5, "iters": 20, "agg_iters": 1, "validation": 1, "graph": 0,
+        "warmup_iters": 5, "iters": 20, "agg_iters": 1, "validation": 1, "graph": 0, "blocking": False,
     }  # fmt: skip
     assert document["ranks"][3] == {
         "rank": 3, "group": 0, "pid": 4003, "host": "n2", "device": 1, "bus_id": "0000:11:00", "name": "NVIDIA H100",
     }  # fmt: skip
+
+
+def test_json_says_whether_the_program_waited_for_each_operation():
+    text = (FIXTURES / "json-3.json").read_text(encoding="utf-8")
+    waited, unknown = '"blocking_collectives":"true"', '"blocking":"true"'
+    for words, blocking in ((waited, True), (unknown, None)):
+        (document,) = parse_results([text.replace('"blocking_collectives":"false"', words)])
+        assert document["config"]["blocking"] is blocking
 
 
 def test_json_lists_one_gpu_of_each_process():

@@ -212,7 +212,7 @@ def test_whole_document():
     assert document["collective"] == "all_reduce"
     assert document["config"] == {
         "nthreads": 1, "ngpus": 1, "minbytes": 1024, "maxbytes": 1073741824, "step": "1024(factor)",
-        "warmup_iters": 5, "iters": 20, "agg_iters": 1, "validation": 1, "graph": 0,
+        "warmup_iters": 5, "iters": 20, "agg_iters": 1, "validation": 1, "graph": 0, "blocking": False,
     }  # fmt: skip
     assert document["ranks"][9] == {
         "rank": 9, "group": 0, "pid": 4101, "host": "g2", "device": 1, "bus_id": "0000:11:00", "name": "NVIDIA H100 80GB HBM3",

@@ -28,6 +28,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.baseline i
     samples_of,
     saved_text,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict import Judge
 
 LOG = pathlib.Path(__file__).parents[3] / "fixtures" / "all_reduce_perf.txt"
 (DOCUMENT,) = parse_results(LOG.read_text(encoding="utf-8").splitlines())
@@ -126,6 +127,38 @@ def test_settings_of_a_sweep_are_not_mixed():
         "NCCL_ALGO=Tree": "only before",
     }
     assert "all_reduce NCCL_ALGO=Tree" in found["table"]
+
+
+BLOCKING = "# Blocking Enabled: wait and barrier after each inner iteration (-m) "
+
+
+@pytest.mark.parametrize(
+    ("printed", "options", "setting"),
+    [
+        (" agg iters: 1 ", " agg iters: 20 ", "agg_iters=20"),
+        (" graph: 0", " graph: 2", "graph=2"),
+        ("\n# Using devices", f"\n{BLOCKING}\n# Using devices", "blocking=True"),
+        ("Rank  1 Group  0", "Rank  1 Group  1", "groups=2"),
+    ],
+)
+def test_what_was_measured_in_another_way_is_another_measurement(printed, options, setting):
+    usual = LOG.read_text(encoding="utf-8")
+    assert printed in usual
+    (document,) = parse_results(usual.replace(printed, options).splitlines())
+    baseline = make_baseline([document], make_baseline([DOCUMENT]))
+    assert {entry["setting"]: entry["time_us"]["n"] for entry in baseline["measurements"]} == {"": 1, setting: 1}
+    assert saved_text(read_baseline(baseline_text(baseline)), []) == f"all_reduce 1 run, all_reduce {setting} 1 run"
+    found = compare_results([DOCUMENT], [document])
+    assert {row["setting"]: row["outcome"] for row in found["rows"]} == {"": "only before", setting: "only after"}
+    entry = Judge(baseline=make_baseline([DOCUMENT]), baseline_percent=5).judge(document)["verdicts"][1]
+    assert entry["passed"] is None and entry["message"].endswith(f"such out-of-place time_us with {setting}")
+
+
+def test_a_baseline_of_a_former_release_has_runs_without_a_setting():
+    baseline = make_baseline([swept({"NCCL_ALGO": "Tree"}), run()])
+    for entry in baseline["runs"]:
+        del entry["setting"]
+    assert saved_text(read_baseline(baseline_text(baseline)), []) == "all_reduce NCCL_ALGO=Tree 1 run, all_reduce 1 run"
 
 
 def test_runs_with_other_variables_are_not_added():
