@@ -165,7 +165,8 @@ def search(results: Entry, settings: Entry, before: str) -> dict[str, t.Any]:
     sample = None
     if resumed:
         state, sample = _taken_up(saved, names, settings, earlier.get("sample"))
-        state = {**state, "unreachable": {**lost, **state["unreachable"]}}
+        # Those that answer now are tested.
+        state = {**state, "unreachable": lost}
     else:
         state = _new_state(names, settings, lost)
     begun = _search(launch, state, told, sample)

@@ -454,6 +454,11 @@ def _plan(known: _Knowledge) -> tuple[list[list[str]], int, bool]:
             planned.add([node], again=True)
     if planned.groups:
         return planned.groups, stage, False
+    if "inside" in stages[:stage]:
+        # One that could not be reached before, when a search is taken up.
+        alone = [[node] for node in state["nodes"] if node not in known.out and node not in known.alone]
+        if alone:
+            return alone, stage, True
     if state["mode"] != "pairs" or stage == len(stages):
         _plan_answers(known, planned)
         if planned.groups:

@@ -304,6 +304,20 @@ def test_a_search_is_taken_up_with_the_same_hosts_and_settings_only():
         begun(before="[" * 100000)
 
 
+@pytest.mark.parametrize(("mode", "inside"), [("adaptive", "all"), ("pairs", "all"), ("adaptive", "none")])
+def test_a_node_that_has_come_back_is_tested_when_the_search_is_taken_up(mode, inside):
+    settings = {"mode": mode, "inside": inside}
+    first = played(begun(6, settings=settings, g4="info"))
+    assert first["document"]["nodes"][3]["verdict"] == "unreachable"
+    search = begun(6, before=json.dumps(first["document"]), settings=settings)
+    assert search["resumed"]
+    while search["runs"]:
+        search = played(search)
+    (entry,) = [entry for entry in search["document"]["nodes"] if entry["node"] == "g4"]
+    assert entry["verdict"] == "good"
+    assert [line.partition(":")[0] for line in entry["evidence"]][:-1] == ["alone"] * (inside == "all")
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
