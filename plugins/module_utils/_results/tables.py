@@ -389,6 +389,9 @@ def largest_text(document: ResultDocument) -> str:
         return ""
     halves = [row[placement] for row in document["rows"] if row["size"] == size for placement in PLACEMENTS]
     known = [half["busbw"] for half in halves if half is not None and half["busbw"] is not None]
+    soak = document.get("soak")
+    if soak:
+        known = [entry["median"] for entry in soak["sizes"] if entry["size"] == size]
     return f"{max(known):.2f} GB/s at {format_size(size)}, the largest size" if known else ""
 
 

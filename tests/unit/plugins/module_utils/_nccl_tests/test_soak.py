@@ -50,6 +50,15 @@ def ids(found):
     return [problem.id for problem in soak_problems(find_soak(found), found)]
 
 
+def test_the_peak_of_a_soak_is_that_of_the_medians():
+    """A rule about the peak takes it, too: the best of many cycles says nothing of the others."""
+    (document,) = parse_file(str(FIXTURES / "2.19.6-cycles.json"))
+    medians = {entry["size"]: entry["median"] for entry in document["soak"]["sizes"]}
+    best = max(half["busbw"] for row in document["rows"] for half in (row["out_of_place"], row["in_place"]))
+    summary = document["summary"]
+    assert (summary["peak_size"], summary["peak_busbw"]) == (65536, medians[65536]) and medians[65536] < best
+
+
 def test_sizes_that_ran_once_are_no_soak():
     assert find_soak([]) is None and find_soak(rows([370.0])) is None
     assert find_soak(rows([370.0]) + rows([360.0], size=M)) is None

@@ -140,6 +140,10 @@ def test_the_largest_size_stands_beside_a_peak_that_is_elsewhere():
     )
     assert summary_text(document) == told
     assert told in results_table([document]) and told in results_markdown([document])
+    # Of a soak it is that of the medians, as the peak is.
+    document["soak"] = {"sizes": [{"size": 1 << 20, "median": 400.0}, {"size": 1 << 30, "median": 180.0}]}
+    assert "peak 400.00 GB/s at 1 MiB, 180.00 GB/s at 1 GiB, the largest size" in summary_text(document)
+    del document["soak"]
     # What failed there has no number.
     for placement in ("in_place", "out_of_place"):
         document["rows"][-1][placement]["busbw"] = None
