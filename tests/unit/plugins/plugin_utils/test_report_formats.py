@@ -956,6 +956,27 @@ def test_numbers_are_few_kilobytes_whatever_went_wrong(failed):
     assert {len(one["causes"]) for one in many} == {2} and len(json.dumps(many)) < 13000
 
 
+def test_a_curve_goes_from_small_to_large_sizes_whatever_the_order_of_the_tests():
+    documents = [copy.deepcopy(parsed())[0] for _part in range(2)]
+    for document, rows in zip(documents, (slice(4, None), slice(4))):
+        document["rows"] = document["rows"][rows]
+    (curve, _in_place) = make_report(documents).curves("all_reduce")
+    assert len(curve.sizes) == len(parsed()[0]["rows"]) and list(curve.sizes) == sorted(curve.sizes)
+
+
+def test_values_of_limits_are_told_as_they_are_written_in_rules():
+    entry = {"limit": None, "unit": "", "percent": None, "passed": True}
+    verdicts = [
+        {**entry, "rule": "NVLink", "metric": "assertion", "source": "x", "message": "NVLink it is", "value": True},
+        {**entry, "rule": "RDMA", "metric": "transport", "source": "x", "message": "RDMA: IB", "value": "IB, 8 NICs"},
+        {**entry, "rule": "Fast", "metric": "out_of_place.busbw", "source": "x", "message": "Fast: 370", "percent": 2},
+    ]
+    (test,) = make_report([{**parsed()[0], "verdicts": [{"value": 370.0, **one} for one in verdicts]}]).tests
+    assert [check.value_text for check in test.checks] == ["true", "IB, 8 NICs", "370.00"]
+    # Only of what has numbers these stand beside the name.
+    assert [check.told for check in test.checks] == ["NVLink it is", "RDMA: IB", "Fast"]
+
+
 def test_curves_are_medians_of_repeats(swept):
     report = make_report(swept.documents)
     outside = [curve for curve in report.curves("all_reduce") if curve.placement == "out_of_place"]
