@@ -62,6 +62,7 @@ class ActionModule(PlanAction):
         "peers": {"type": "list", "elements": "dict", "default": []},
         "lost": {"type": "dict", "default": {}},
         "earlier": {"type": "str", "default": ""},
+        "environment": {"type": "str", "default": ""},
         "search": {"type": "dict", "default": {}},
         "runs": {"type": "dict", "default": {}},
         "adopted": {"type": "bool"},
@@ -88,6 +89,7 @@ class ActionModule(PlanAction):
             return {**checked, "warnings": as_warnings(checked["beside"])}
         if step == "begin":
             found = {"info": arguments["infos"], "peers": arguments["peers"], "lost": arguments["lost"]}
+            settings["environment"] = arguments["environment"]
             begun = _isolation.search(found, settings, arguments["earlier"])
             mca = {**begun["launch"].get("mca", {}), **(own["mca"] or {})}
             return {

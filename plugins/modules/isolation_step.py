@@ -47,6 +47,10 @@ options:
     description: The text of an C(isolation.json), or none.
     type: str
     default: ""
+  environment:
+    description: What differs if the variables do that the nodes have of their own or of the play. A search with others is another search.
+    type: str
+    default: ""
   search:
     description: The search, as V(begin) or V(observe) returned it.
     type: dict

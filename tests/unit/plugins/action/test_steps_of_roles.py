@@ -213,6 +213,7 @@ def test_a_search_has_the_limits_of_a_benchmark(planned, value, begins):
         ({"gpufabric_control_subnet": "10.0.0.0/8"}, False),
         ({"isolate_mca": {"btl": "tcp,self"}}, False),
         ({"nccl_benchmark_dir": "/opt/other"}, False),
+        ({"environment": "of other variables"}, False),
     ],
 )
 def test_a_search_over_another_network_or_with_other_programs_is_another_search(planned, changed, resumed):
@@ -222,7 +223,8 @@ def test_a_search_over_another_network_or_with_other_programs_is_another_search(
     given = {"isolate_mca": {}, "isolate_forward_env": []}
     begun = planned(IsolationStep, "isolate", arguments, **given)
     earlier = json.dumps(begun["document"])
-    again = planned(IsolationStep, "isolate", {**arguments, "earlier": earlier}, **{**given, **changed})
+    arguments.update(earlier=earlier, environment=changed.pop("environment", ""))
+    again = planned(IsolationStep, "isolate", arguments, **{**given, **changed})
     assert again["resumed"] is resumed
 
 
