@@ -375,6 +375,7 @@ result:
       agg_iters: 1
       validation: 1
       graph: 0
+      blocking: false
     ranks:
       - {rank: 0, group: 0, pid: 4711, host: g1, device: 0, bus_id: "0000:07:00", name: NVIDIA H100}
       - {rank: 1, group: 0, pid: 4712, host: g2, device: 0, bus_id: "0000:07:00", name: NVIDIA H100}
