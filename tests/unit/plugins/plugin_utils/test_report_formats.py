@@ -977,6 +977,29 @@ def test_values_of_limits_are_told_as_they_are_written_in_rules():
     assert [check.told for check in test.checks] == ["NVLink it is", "RDMA: IB", "Fast"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [([0], "0"), ([None], "not checked"), ([3, 0], "3"), ([3, None], "3, not checked in 1 of 2 tests")],
+)
+def test_the_page_says_of_how_many_tests_the_wrong_values_are(wrong, told):
+    (document,) = parsed()
+    documents = [{**document, "summary": {**document["summary"], "wrong": number}} for number in wrong]
+    assert dict(page._facts(make_report(documents)))["Wrong values"] == told
+
+
+@pytest.mark.parametrize(
+    ("having", "number", "told"),
+    [(1, 1, "test 1. all_reduce"), (1, 2, "test 1. all_reduce"), (2, 2, "all 2 tests")],
+)
+def test_the_page_says_which_tests_have_a_problem(having, number, told):
+    cause = {"id": "x", "severity": "error", "host": None, "cause": "C", "cure": "D", "evidence": ""}
+    (document,) = parsed()
+    report = make_report(
+        [{**document, "problems": [cause] * (place < having), "verdict": "fail"} for place in range(number)]
+    )
+    assert [page._problem(finding, number)["tests"] for finding in report.findings] == [told]
+
+
 def test_curves_are_medians_of_repeats(swept):
     report = make_report(swept.documents)
     outside = [curve for curve in report.curves("all_reduce") if curve.placement == "out_of_place"]
