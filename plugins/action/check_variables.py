@@ -142,8 +142,8 @@ _GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 
 _ROLES = pathlib.Path(__file__).parents[2] / "roles"
 _PREFIXES = ("compare_", "diagnose_", "gpufabric_", *sorted(f"{path.name}_" for path in _ROLES.iterdir()))
-#: Of what roles and playbooks keep, which nobody sets.
-_KEPT = ("gpufabric_", *(f"_{prefix}" for prefix in _PREFIXES))
+#: Of what roles and playbooks keep or hand on, which nobody sets.
+_KEPT = ("gpufabric_", "mpijob_hostfile_", *(f"_{prefix}" for prefix in _PREFIXES))
 #: How the connection to a pod calls kubectl, without "ansible_". Ansible removes such facts of its own connections alone.
 _OF_KUBECTL = "kubectl_"
 
@@ -370,7 +370,7 @@ def check_group(
     """Raise OptionError if others than those that a role joins to its group are in it: they would take part. Or if plays would not find it.
 
     ``name``: the variable that names the ``group``. ``mark``: a variable that the role gives to those that it joins. ``hosts``: of
-    the group now. ``variables``: by host, as ``hostvars`` holds them.
+    the group now. ``variables``: by host, not rendered.
     """
     # As a pattern of hosts, "gpu workers" is two groups, and a play that finds none is skipped.
     if not _GROUP.match(group):
@@ -453,6 +453,12 @@ class ActionModule(VariablesAction):
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Nothing, or warnings, if all is well. Raises OptionError."""
         warnings: list[str] = []
+        specs = _specs()
+        options = {name for text in specs.values() for name in option_names(text)}
+        # Each look at a host's variables takes time, and more so if its facts are rendered.
+        variables = {host: self._raw(host) for host in self._task_vars["groups"]["all"]}
+        # Of all hosts, and in each call: hosts may have joined, or told facts, since the last one.
+        check_facts(variables, options)
         for name in _HOSTS:
             if self._is_told(name):
                 self._check_shared({name: read_value(name, {"type": "list"}, self.value_of(name)) or []})
@@ -472,11 +478,6 @@ class ActionModule(VariablesAction):
         if arguments["playbook"]:
             extra = load_extra_vars(self._loader)
             check_slices(extra)
-            specs = _specs()
-            # Each look at a host's variables takes time, and more so if its facts are rendered.
-            variables = {host: self._task_vars["hostvars"].raw_get(host) for host in self._task_vars["groups"]["all"]}
-            options = {name for text in specs.values() for name in option_names(text)}
-            check_facts(variables, options)
             self._check_answers(extra, specs)
             self._check_own()
             known = {**self._task.get_play().get_vars(), **extra}
@@ -493,7 +494,7 @@ class ActionModule(VariablesAction):
         if arguments["group"] is not None:
             group = str(self.value_of(arguments["group"]["name"]))
             hosts = self._task_vars["groups"].get(group, [])
-            check_group(**arguments["group"], group=group, hosts=hosts, variables=self._task_vars["hostvars"])
+            check_group(**arguments["group"], group=group, hosts=hosts, variables=variables)
             check_limit(self._task_vars.get("ansible_limit") or "", group, self._task_vars["groups"]["all"])
         if arguments["hosts"] is not None:
             play = self._task.get_play()
@@ -501,7 +502,9 @@ class ActionModule(VariablesAction):
             everyone, batch = (set(self._task_vars[f"ansible_play_{name}"]) for name in ("hosts_all", "batch"))
             check_together(arguments["hosts"], everyone, batch, play.serial, play.strategy)
             # Tasks that run once take variables from this host, which may be none of them.
-            self._check_alike(list(dict.fromkeys([self._task_vars["inventory_hostname"], *arguments["hosts"]])))
+            together = dict.fromkeys([self._task_vars["inventory_hostname"], *arguments["hosts"]])
+            # The controller is in no group if the inventory does not name it.
+            self._check_alike({host: variables.get(host) or self._raw(host) for host in together})
         return {"warnings": warnings} if warnings else {}
 
     def _check_answers(self, extra: t.Collection[str], specs: t.Mapping[pathlib.Path, str]) -> None:
@@ -522,8 +525,15 @@ class ActionModule(VariablesAction):
             if role.name == "isolate":
                 check_search_settings(without_prefix(values, "isolate_"))
 
-    def _check_alike(self, hosts: t.Sequence[str]) -> None:
-        """Raise OptionError for a variable of the whole run that the inventory gives to some of the hosts, or to each another one."""
+    def _raw(self, host: str) -> dict[str, t.Any]:
+        """The variables of a host, not rendered."""
+        return t.cast("dict[str, t.Any]", self._task_vars["hostvars"].raw_get(host))
+
+    def _check_alike(self, own: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
+        """Raise OptionError for a variable of the whole run that the inventory gives to some of the hosts, or to each another one.
+
+        ``own``: the variables by host, not rendered. The first is the host that tasks run on once.
+        """
         task = self._task
         # What takes precedence over the inventory.
         set_for_all = {*load_extra_vars(self._loader), *task.get_play().get_vars(), *task.get_vars()}
@@ -531,10 +541,9 @@ class ActionModule(VariablesAction):
             set_for_all |= {*task._role.get_vars(), *task._role.get_role_params()}
         specs = _specs()
         options = {*OF_PLAYBOOKS, *(name for text in specs.values() for name in option_names(text))}
-        own = {host: self._task_vars["hostvars"].raw_get(host) for host in hosts}
         given = {name for variables in own.values() for name in options.intersection(variables)}
-        check_facts(own, options)
-        mine = own[hosts[0]]
+        first = next(iter(own))
+        mine = own[first]
         # As files of the play do.
         set_for_all |= {name for name in given & {*mine} if self._task_vars.get(name, mine[name]) != mine[name]}
         for role, text in specs.items():
@@ -548,7 +557,7 @@ class ActionModule(VariablesAction):
             if name in set_for_all or name in (*OWN, *ONLY_EXTRA, *_FACTS) or name.startswith(_OF_CONTROLLER):
                 continue
             values = {host: variables.get(name, _MISSING) for host, variables in own.items()}
-            if any(value != values[hosts[0]] for value in values.values()) or _is_of_host(values[hosts[0]], own):
+            if any(value != values[first] for value in values.values()) or _is_of_host(values[first], own):
                 spec = _spec_of(name, specs)
                 check_alike(name, {host: self._of_host(host, name, spec, value) for host, value in values.items()})
 

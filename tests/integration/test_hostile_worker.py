@@ -154,6 +154,35 @@ def test_nor_is_it_with_another_ansible_core(worker, release):
     check_nothing_is_obeyed(worker)
 
 
+def test_facts_of_a_pod_of_a_job_that_is_adopted(worker):
+    """Its pods join when the playbook has begun; their facts may be those that a play before has kept."""
+    facts = {
+        "gpufabric_environment": worker.hostility.commands()["ansible_facts"]["gpufabric_environment"],
+        # So that results are judged, by Python on the controller.
+        "report_assertions": [{"name": "fast", "that": "true"}],
+        "cacheable": True,
+    }
+    role = {"name": "gpufabric.nccl.mpijob", "tasks_from": "benchmark"}
+    plays = [
+        {
+            "hosts": "w1",
+            "gather_facts": False,
+            "tasks": [
+                *({"ansible.builtin.group_by": {"key": group}} for group in ("mpijob_worker", "mpijob_launcher")),
+                {"ansible.builtin.set_fact": facts},
+            ],
+        },
+        {
+            "hosts": "mpijob_worker",
+            "gather_facts": False,
+            "environment": "{{ gpufabric_environment }}",
+            "tasks": [{"ansible.builtin.include_role": role}],
+        },
+    ]
+    played = worker.play(plays)
+    worker.hostility.check(played, ": it is among the facts of w1, which ")
+
+
 @pytest.mark.slow
 def test_a_benchmark_with_such_answers_is_one_without_them(worker):
     """All tasks that follow run in it, those on the controller too."""

@@ -57,7 +57,8 @@ def planned():
         defaults = yaml.safe_load((ROLES / role / "defaults/main.yml").read_text())
         task, context, loader = Task(), PlayContext(), DataLoader()
         task.args, task._role = arguments, Role(role)
-        task_vars = {name: value for name, value in {**defaults, **variables}.items() if "{{" not in str(value)}
+        given = {"groups": {"all": []}, "hostvars": {}, **defaults, **variables}
+        task_vars = {name: value for name, value in given.items() if "{{" not in str(value)}
         module = action(task, Connection(context), context, loader, Templar(loader, variables=task_vars), None)
         return module.run(task_vars=task_vars)
 

@@ -91,7 +91,8 @@ def test_a_limit_to_hosts_that_are_there_leaves_out_the_pods(planned, limit):
     ):
         check_limit(limit, "workers", ["gpu-1", "gpu-2"])
     arguments = {"group": {"name": "worker_pods_group", "mark": "ansible_kubectl_pod"}}
-    more = {"groups": {"all": ["gpu-1", "gpu-2"]}, "hostvars": {}, "worker_pods_group": "workers"}
+    inventory = {"groups": {"all": ["gpu-1", "gpu-2"]}, "hostvars": RawVariables({"gpu-1": {}, "gpu-2": {}})}
+    more = {**inventory, "worker_pods_group": "workers"}
     result = planned(ActionModule, "worker_pods", arguments, ansible_limit=limit, **more)
     assert result["failed"] and result["msg"].startswith("--limit: ")
     assert not planned(ActionModule, "worker_pods", arguments, **more).get("failed")
@@ -147,17 +148,29 @@ class RawVariables(dict):
 
 
 @pytest.mark.parametrize(
-    "name", ["gpufabric_environment", "report_dir", "gpufabric_target", "gpufabric_claim", "_report_folder"]
+    "name",
+    [
+        "gpufabric_environment",
+        "report_dir",
+        "gpufabric_target",
+        "gpufabric_claim",
+        "_report_folder",
+        "mpijob_hostfile_hosts",
+    ],
 )
-def test_a_host_does_not_set_variables_by_its_facts(planned, monkeypatch, name):
-    """Ansible takes them before those of the inventory, and what is set so may run on the controller."""
+@pytest.mark.parametrize("arguments", [{"playbook": True}, {}])
+def test_a_host_does_not_set_variables_by_its_facts(planned, monkeypatch, name, arguments):
+    """Ansible takes them before those of the inventory, and what is set so may run on the controller.
+
+    Where only leftovers are removed, too: a play goes on to that when the first check has stopped a job.
+    """
     monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: {})
     monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: types.SimpleNamespace(get_vars=dict))
     # The name of an interface has an "ansible_" before it, which is left out in ansible_facts alone.
     for of_host, refused in (({"ansible_facts": {name: 1}}, False), ({"ansible_facts": {name: 1}, name: 1}, True)):
         variables = RawVariables({"g1": {"ansible_facts": {}}, "g2": of_host})
         inventory = {"groups": {"all": ["g1", "g2"]}, "hostvars": variables}
-        result = planned(ActionModule, "key_exchange", {"playbook": True}, **inventory)
+        result = planned(ActionModule, "key_exchange", dict(arguments), **inventory)
         assert result.get("msg", "").startswith(f"{name}: it is among the facts of g2, which ") is refused, result
 
 
