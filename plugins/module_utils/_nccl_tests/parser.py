@@ -44,7 +44,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines i
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.logged import with_log
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.placement import process_count
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import ResultDocument
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.text_output import TABLE, TextReader
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.text_output import TABLE, TextReader, row_in
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 __all__ = [
@@ -63,6 +63,9 @@ RESULTS_SCHEMA = "gpufabric.nccl/results/v1"
 
 #: Of a text that somebody kept, of which no more is known.
 _NO_FACTS = Facts()
+
+#: Characters of a row, with all that stands before it.
+_LONGEST_ROW = 1 << 10
 
 #: From best to worst.
 VERDICTS = ("pass", "unchecked", "incomplete", "fail")
@@ -185,7 +188,7 @@ def parse_results(lines: t.Iterable[str], facts: Facts | None = _NO_FACTS) -> li
         # The first line of a formatted file proves nothing.
         first = [head, *(line for _number, line in zip(range(4), lines))]
         if is_document("".join(first)):
-            return _documents(read_json(itertools.chain(first, lines)), None, facts)
+            return _documents(_json_tests(itertools.chain(first, lines)), None, facts)
         lines = itertools.chain(first, lines)
     else:
         lines = itertools.chain([head], lines)
@@ -223,7 +226,7 @@ def parse_file(path: str, facts: Facts | None = _NO_FACTS, size: int | None = No
             # What PowerShell writes.
             return parse_results(codecs.getreader(encoding)(file, "replace"), facts)
         if is_document(head.decode(encoding, errors="replace")):
-            return _documents(read_json(_decoded(file)), None, facts)
+            return _documents(_json_tests(_decoded(file)), None, facts)
         text = _Input()
         for line, ended in lines_of(file, text.log):
             text.read(line, ended)
@@ -252,6 +255,27 @@ def _documents(
     documents = [test.document(facts) for test in _join_separate_runs(tests)]
     logged = log.facts(len(documents)) if log else [{} for _document in documents]
     return _with_lone_hosts([with_log(*both) for both in zip(documents, logged)])
+
+
+def _json_tests(chunks: t.Iterable[str]) -> list[Test]:
+    """The tests of JSON. Rows of a table beside it are another test, which is not read: anybody may have printed the JSON before it."""
+    rows: list[str] = []
+    tests = read_json(_watched(chunks, rows))
+    if rows:
+        tests.append(Test())
+        tests[-1].lose(rows[0])
+    return tests
+
+
+def _watched(chunks: t.Iterable[str], rows: list[str]) -> t.Iterator[str]:
+    """The same text; ``rows`` gets the first row of a table that is in it."""
+    line = ""
+    for chunk in chunks:
+        text = line + chunk
+        row = None if rows else row_in(text)
+        rows += [] if row is None else [row]
+        line = text.rpartition("\n")[2][-_LONGEST_ROW:]
+        yield chunk
 
 
 def _decoded(file: t.IO[bytes]) -> t.Iterator[str]:

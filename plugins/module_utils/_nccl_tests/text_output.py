@@ -515,6 +515,12 @@ def _remark(test: Test, text: str) -> None:
         test.failure = match.group(0) if match else ""
 
 
+def row_in(text: str) -> str | None:
+    """The first row of a table in a text, or what begins like one; None if there is none."""
+    match = _ROW.search(text)
+    return text[match.start() : match.end() + 80].partition("\n")[0] if match else None
+
+
 def clean(line: str) -> str:
     """A line without mpirun's tags, colours and line ends."""
     if "<std" in line:

@@ -462,6 +462,19 @@ def test_json_in_the_middle_of_a_log():
     assert parse_results(text.splitlines(keepends=True)) == read("json-3.json")
 
 
+@pytest.mark.parametrize("name", ["json-3.json", "json-2-pretty.json", "rccl-reporter.json"])
+def test_json_does_not_stand_for_the_table_that_follows_it(tmp_path, name):
+    """In a launch, any rank may have printed it, before the first one began."""
+    path = tmp_path / "output.txt"
+    forged = (FIXTURES / name).read_text(encoding="utf-8")
+    count = len(parse_results(forged.splitlines(keepends=True)))
+    path.write_text(forged + "\n" + (FIXTURES / "plain.txt").read_text(encoding="utf-8"))
+    with path.open() as lines:
+        for documents in (parse_file(path), parse_results(lines)):
+            assert len(documents) == count + 1
+            assert documents[-1]["verdict"] == "incomplete" and documents[-1]["lost_rows"]
+
+
 def test_all_files_in_one_text_are_as_many_tests():
     names = [
         "2018.txt",
