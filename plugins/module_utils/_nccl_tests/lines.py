@@ -12,6 +12,7 @@ blocks. Memory is constant: one block, and never more than ``LONGEST`` of one li
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.reader import LogReader, add_facts
@@ -21,6 +22,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_log.shapes im
 BLOCK = 1 << 15
 #: Characters of a line that are kept. Nothing of interest is longer, but what is no text may have no line ends at all.
 LONGEST = 1 << 20
+#: Of these, those that are the last of it.
+_END = 1 << 12
 
 _OF_NCCL = "] NCCL "
 _ANY_OF_NCCL = "CCL "
@@ -29,6 +32,24 @@ _BANNER = " nGpus "
 #: Tests whose logs are told from one another.
 _MOST_TESTS = 1000
 _BLANKS = "    "
+#: What the values of a row may be.
+TYPES = r"(?:u?int(?:8|32|64)?|char|half|float|double|bfloat16|fp8_e\dm\d|f8e\dm\d)"
+#: The ends of these. A search for each is faster than one by an expression.
+_ENDS_OF_TYPES = (
+    " int ",
+    " uint ",
+    "int8 ",
+    "int32 ",
+    "int64 ",
+    "char ",
+    "half ",
+    "float ",
+    "float16 ",
+    "double ",
+    "fp8_",
+    "f8e",
+)
+_ROW_BEGIN = re.compile(rf"\s\d{{1,19}}\s+\d{{1,19}}\s+{TYPES}\s")
 
 
 class Lines:
@@ -43,10 +64,11 @@ class Lines:
         # Each byte is one character for now: strings are searched much faster than bytes.
         text = self._carry + block.decode("latin-1")
         *lines, carry = text.split("\n")
-        self._carry = carry[:LONGEST]
+        # Its end, since a row may be there.
+        self._carry = carry if len(carry) <= LONGEST else carry[: LONGEST - _END] + carry[-_END:]
         if self._log is not None and (_ANY_OF_NCCL in text or _BANNER in text):
             self._log.feed(lines)
-        if "CCL version" in text or _has_piece(text):
+        if "CCL version" in text or _has_piece(text) or any(end in text for end in _ENDS_OF_TYPES):
             found = [line for line in lines if is_candidate(line)]
         else:
             found = [line for line in lines if _OF_NCCL not in line]
@@ -105,9 +127,11 @@ def lines_of(file: t.IO[bytes], log: TestLogs | None = None) -> t.Iterator[tuple
 def is_candidate(line: str) -> bool:
     """Whether a line may hold a piece of the output.
 
-    In NCCL's own lines that is its version, or a piece of a row before them: its columns are many blanks apart.
+    In NCCL's own lines that is its version, a piece of a row before them, whose columns are many blanks apart, or a row behind one that
+    was not printed to its end.
     """
-    return _OF_NCCL not in line or _BLANKS in line.partition(_OF_NCCL)[0] or "CCL version" in line
+    before, mark, own = line.partition(_OF_NCCL)
+    return not mark or _BLANKS in before or "CCL version" in line or _ROW_BEGIN.search(own) is not None
 
 
 def _has_piece(text: str) -> bool:

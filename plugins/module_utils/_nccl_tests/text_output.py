@@ -43,13 +43,15 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.layout 
     step_of,
     steps_of,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines import TYPES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.torn import before_hosts
 
-TYPES = r"(?:u?int(?:8|32|64)?|char|half|float|double|bfloat16|fp8_e\dm\d|f8e\dm\d)"
 _OPERATIONS = r"(?:sum|prod|min|max|avg|mulsum|none)"
 
 #: Characters of a line in which rows are looked for: they are at the begin of far shorter lines.
 _LONGEST = 1 << 15
+#: Characters in which the begin of a row has room.
+_OVERLAP = 256
 _TAG = re.compile(r"\[[\w.@-]+,\d+\](?:\[[^\]\s]*\])?<std(?:out|err|diag)>: ?")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LOG = r"(?=[\w.-]+:\d+:\d+ \[)"
@@ -132,6 +134,8 @@ class TextReader:
         self._reporter = ReporterRows()
         self._last_average_of: Test | None = None
         self._items = 0
+        #: A row beyond what is read of a line.
+        self._unread = ""
         #: What was said before the first test began.
         self._complaints = Complaints()
 
@@ -150,6 +154,8 @@ class TextReader:
             self.complain(line)
         begin = text[:_LONGEST]
         matches = list(_ROW.finditer(begin))
+        if len(text) > _LONGEST and not self._unread:
+            self._unread = row_in(text[_LONGEST - _OVERLAP :]) or ""
         if matches:
             for match, end in zip(matches, [*(match.start() for match in matches[1:]), len(begin)]):
                 self._row(begin[: match.start()], match, begin[match.end() : end], whole or end < len(begin))
@@ -170,6 +176,8 @@ class TextReader:
         if self.tests:
             self._complaints.follow(self.tests[0].complaints)
             self.tests[0].complaints = self._complaints
+            if self._unread:
+                self.tests[0].lose(self._unread)
         return self.tests
 
     def _test(self) -> Test | None:

@@ -410,6 +410,30 @@ def test_line_that_looks_like_a_row_above_the_table():
     assert parse_one(NCCL.replace(HEADER, f"loaded 3 8 float tensors\n{HEADER}")) == parse_one(NCCL)
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "g2:1:1 [0] NCCL INFO ",
+        "g2:1:1 [0] NCCL INFO Channel 00/32 :    0   1",
+        "#" * 40_000,
+        LAST_ROW + " " * 40_000,
+        "\u2588" * 400_000,
+        "x" * (2 << 20),
+    ],
+)
+def test_nobody_takes_a_row_away_by_what_he_prints_before_it(tmp_path, before):
+    """Another rank may have printed a row in its place, and a summary that fits."""
+    size, count, *_others = LAST_ROW.split()
+    faster = f"  {size} {count} float sum -1 2901.2 370.10 693.94 0 2905.9 369.52 692.84 0"
+    text = NCCL.replace(LAST_ROW, faster).replace("Avg bus bandwidth    : 124.442", "Avg bus bandwidth    : 239.992")
+    assert parse_one(text)["verdict"] == "pass"
+    path = tmp_path / "output.txt"
+    before = before.replace(LAST_ROW, faster)
+    path.write_text(f"{text}{before}{LAST_ROW}\n", encoding="utf-8")
+    (document,) = parse_file(path)
+    assert document["verdict"] == "incomplete"
+
+
 def test_missing_row_shows_in_the_average():
     document = parse_one(NCCL.replace(LAST_ROW + "\n", ""))
     assert (ids(document), document["verdict"]) == (["average-differs"], "incomplete")
