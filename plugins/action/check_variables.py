@@ -28,7 +28,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables imp
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import check_run_id
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._isolation import check_settings as check_search_settings
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import VariablesAction, without_prefix
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
+    VariablesAction,
+    told_by_host,
+    without_prefix,
+)
 
 #: What playbooks have in their headers (hosts, imports), where no variable of a host is known.
 ONLY_EXTRA = (
@@ -159,11 +163,7 @@ def check_facts(variables: t.Mapping[str, t.Mapping[str, t.Any]], options: t.Col
             # What is no variable itself may be an interface, of ansible_NAME.
             of_kubectl = name.startswith(_OF_KUBECTL) and f"ansible_{name}" in own
             if of_kubectl or (name in own and (name in known or name.startswith(_KEPT))):
-                raise GpufabricError(
-                    f"{name}: it is among the facts of {host}, which take precedence over the inventory, and a host is not to decide what"
-                    f" runs elsewhere. If a set_fact of yours made it, remove its cacheable; else find out what on {host} reports it. If"
-                    " facts are cached, add --flush-cache to the next command"
-                )
+                raise told_by_host(name, host)
 
 
 def check_ignored(

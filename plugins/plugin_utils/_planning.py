@@ -69,6 +69,15 @@ def problems_of(error: GpufabricError) -> list[ProblemDict]:
     return [item.as_dict() for item in error.problems] if isinstance(error, ProblemError) else []
 
 
+def told_by_host(name: str, host: str) -> GpufabricError:
+    """The error for a variable of ours that is among the facts of a host."""
+    return GpufabricError(
+        f"{name}: it is among the facts of {host}, which take precedence over the inventory, and a host is not to decide what"
+        f" runs elsewhere. If a set_fact of yours made it, remove its cacheable; else find out what on {host} reports it. If"
+        " facts are cached, add --flush-cache to the next command"
+    )
+
+
 def as_warnings(problems: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
     """Problems as Ansible shows ``warnings`` of a result, each in one line."""
     found = map(Problem.from_dict, problems)
@@ -130,7 +139,7 @@ class VariablesAction(ActionBase):
     def read_variables(
         self, role: pathlib.Path, prefix: str = "", names: t.Container[str] | None = None
     ) -> dict[str, t.Any]:
-        """The value of each variable of a role whose name begins with the prefix, as they are here. Raises OptionError.
+        """The value of each variable of a role whose name begins with the prefix, as they are here. Raises GpufabricError.
 
         ``names``: of those that may be set here; the others have their defaults. None for all.
         """
@@ -138,6 +147,10 @@ class VariablesAction(ActionBase):
         options = yaml.safe_load(text)["argument_specs"]["main"]["options"]
         specs = {name: spec for name, spec in options.items() if name.startswith(prefix)}
         asked = [name for name in specs if names is None or name in names]
+        for name in asked:
+            # A play may have gathered them since all hosts were looked at.
+            if name in (self._task_vars.get("ansible_facts") or ()):
+                raise told_by_host(name, self._task_vars["inventory_hostname"])
         return read_values(specs, {name: self.value_of(name) for name in asked})
 
     def value_of(self, name: str) -> t.Any:

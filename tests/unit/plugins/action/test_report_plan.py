@@ -22,6 +22,15 @@ def test_verdicts_that_fail_the_play(plan, given):
     assert plan(report_fail_on=given)["fail_on"] == ["fail", "unchecked"]
 
 
+def test_a_host_does_not_say_by_its_facts_what_fails_the_play(plan):
+    """A play may have gathered them after the last look at those of all hosts."""
+    told = plan(report_fail_on=[], ansible_facts={"report_fail_on": []}, inventory_hostname="g1")
+    assert told["msg"].startswith(
+        "report_fail_on: it is among the facts of g1, which take precedence over the inventory"
+    )
+    assert plan(ansible_facts={"distribution": "Debian"}, inventory_hostname="g1")["fail_on"] == ["fail", "incomplete"]
+
+
 def test_what_is_left_blank_is_the_default(plan):
     found = plan(**dict.fromkeys(("report_fail_on", "report_formats", "report_thresholds", "report_baseline"), ""))
     assert found["fail_on"] == ["fail", "incomplete"] and found["formats"][0] == "json"
