@@ -266,7 +266,10 @@ def overdue_problem(kind: str, seconds: float, ranks: int, started: int, missing
         facts["missing"] = listing(missing)
     if kind == "startup":
         host = missing[0] if len(missing) == 1 else None
-        return problem("startup-timeout", host, ranks=ranks, started=started, **facts)
+        # The last ones may have started since.
+        if started < ranks:
+            facts.update(ranks=ranks, started=started)
+        return problem("startup-timeout", host, **facts)
     return problem("silence-timeout" if kind == "silence" else "timeout", **facts)
 
 

@@ -167,6 +167,11 @@ def test_overdue_points_say_so(kind, problem, cause):
     assert (found.id, found.cause) == (problem, cause) and found.cure
 
 
+def test_the_last_rank_that_starts_while_a_point_is_ended_is_not_counted():
+    found = overdue_problem("startup", 20.0, 4, 4, [])
+    assert found.cause == "Not all ranks had started in time."
+
+
 def test_unfinished_points_say_why():
     reasons = ["stopped", "orphaned", "limited", "lost"]
     assert [unfinished_problem(reason, None, ["a", "MemoryError"], 5).id for reason in reasons] == [
