@@ -77,9 +77,11 @@ def _test_case(report: Report, test: Test) -> t.Any:
     transport = clean(transport_text(test.document))
     stragglers = clean(stragglers_text(test.document))
     soak = clean("; dips: ".join(filter(None, (soak_text(test.document), dips_text(test.document)))))
+    at = "" if summary["peak_size"] is None else f" at {summary['peak_size']} bytes"
     case.system_out = (
-        f"peak busbw: {summary['peak_busbw']} GB/s at {summary['peak_size']} bytes\n"
-        f"average busbw: {summary['avg_busbw']} GB/s\nwrong values: {summary['wrong']}\n"
+        f"peak busbw: {_bandwidth(summary['peak_busbw'])}{at}\n"
+        f"average busbw: {_bandwidth(summary['avg_busbw'])}\n"
+        f"wrong values: {'not checked' if summary['wrong'] is None else summary['wrong']}\n"
         + (f"transport: {transport}\n" if transport else "")
         + (f"{stragglers}\n" if stragglers else "")
         + (f"soak: {soak}\n" if soak else "")
@@ -88,6 +90,10 @@ def _test_case(report: Report, test: Test) -> t.Any:
         + (f"\n{_told(test)}\n" if test.problems and test.verdict in ("pass", "unchecked") else "")
     )
     return case
+
+
+def _bandwidth(value: float | None) -> str:
+    return "not known" if value is None else f"{value} GB/s"
 
 
 def _check_case(report: Report, test: Test, check: Check) -> t.Any:

@@ -247,7 +247,7 @@ def test_numbers_of_each_test_in_junit_and_markdown(unlike):
     assert told == [
         "peak busbw: 346.971 GB/s at 1073741824 bytes\naverage busbw: 124.442 GB/s\nwrong values: 0",
         "peak busbw: 90.25 GB/s at 1073741824 bytes\naverage busbw: 80.5 GB/s\nwrong values: 7",
-        "peak busbw: 346.971 GB/s at 1073741824 bytes\naverage busbw: None GB/s\nwrong values: None",
+        "peak busbw: 346.971 GB/s at 1073741824 bytes\naverage busbw: not known\nwrong values: not checked",
     ]
     overview = [line.split(" | ") for line in texts["markdown"].splitlines() if re.match(r"\| \d \| all", line)]
     assert [cells[3:] for cells in overview] == [
