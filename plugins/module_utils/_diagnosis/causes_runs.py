@@ -23,7 +23,7 @@ ENTRIES: tuple[Entry, ...] = (
         "run-beside",
         "Programs of another run[, {run_id},][ of {owner}][, started {age},] are on the host. Both runs measure less than the machine can do.",
         "Wait for the end of that run, and then run this one again. To end it, run the playbook gpufabric.nccl.teardown[ with -e"
-        " gpufabric_run_id={run_id}].",
+        " gpufabric_run_id={run_id}]; if it is another owner's, with -e gpufabric_take_over=true as well.",
         severity="warning",
         found_by="mpi_node_info, with the programs of this user; as root, with those of all",
     ),

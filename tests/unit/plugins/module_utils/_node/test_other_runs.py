@@ -56,7 +56,8 @@ def test_programs_of_another_run_are_found_with_its_owner(tmp_path):
     assert found.cause.startswith(
         f"Programs of another run, {other.run_id}, of you@there, started 3 minutes ago, are on"
     )
-    assert f"gpufabric_run_id={other.run_id}" in found.cure and found.evidence == f"2 processes in {other.path}"
+    assert f"gpufabric_run_id={other.run_id}; if it is another owner's, with -e gpufabric_take_over=true" in found.cure
+    assert found.evidence == f"2 processes in {other.path}"
 
 
 def endless(mark):
