@@ -501,11 +501,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._results.verdict im
     LIMITS,
     METRICS,
     OVER,
+    Expression,
     Judge,
 )
 
 try:
     import jmespath
+    import jmespath.functions
 except ImportError:
     jmespath = None
 
@@ -594,6 +596,18 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 }
 
 
+def compiled(that: str) -> Expression:
+    """What ``jmespath.compile`` gives, which misses a function that there is not until it is called. Raises ValueError."""
+    expression = jmespath.compile(that)
+    nodes = [expression.parsed]
+    for node in nodes:
+        if node["type"] == "function_expression" and node["value"] not in jmespath.functions.Functions.FUNCTION_TABLE:
+            raise ValueError(f"Unknown function: {node['value']}()")
+        # Those of a slice are numbers.
+        nodes += [child for child in node["children"] if isinstance(child, dict)]
+    return expression
+
+
 def judge_of(params: t.Mapping[str, t.Any], baseline: dict[str, t.Any] | None) -> Judge | None:
     """What holds documents against the rules, which it checks; None where there are none. Raises GpufabricError."""
     if not (params["thresholds"] or baseline or params["assertions"]):
@@ -603,7 +617,7 @@ def judge_of(params: t.Mapping[str, t.Any], baseline: dict[str, t.Any] | None) -
         baseline=baseline,
         baseline_percent=params["baseline"]["tolerance_percent"] if baseline else None,
         assertions=params["assertions"],
-        compiled=None if jmespath is None else jmespath.compile,
+        compiled=None if jmespath is None else compiled,
         published=None if params["published"] is None else parse_published(params["published"]),
     )
 

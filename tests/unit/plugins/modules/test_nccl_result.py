@@ -211,6 +211,19 @@ def test_rules_of_no_sense_are_refused(run):
     )
 
 
+@pytest.mark.parametrize("that", ["maxx(rank_count)", "complete || summary.[{a: b[?maxx(@) > `3`]}]"])
+def test_a_function_that_there_is_not_is_found_before_there_are_results(that, run):
+    pytest.importorskip("jmespath")
+    result = run(results=[], assertions=[{"that": that}])
+    assert result["msg"].endswith("is not allowed; allowed: an expression of JMESPath (Unknown function: maxx())")
+
+
+def test_functions_of_assertions_are_those_of_jmespath(run):
+    pytest.importorskip("jmespath")
+    that = "complete && length(summary.*[?type(@) == 'string'][]) == `0` && sum([`1`, rank_count])[0:] == null"
+    assert "msg" not in run(results=[], assertions=[{"that": that}])
+
+
 def test_assertions_without_their_library_are_an_error(run, monkeypatch):
     monkeypatch.setattr(nccl_result, "jmespath", None)
     assert run(src=str(LOG))["verdict"] == "pass"
