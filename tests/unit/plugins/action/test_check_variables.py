@@ -472,6 +472,7 @@ def together(planned, monkeypatch):
         hosts = list(variables)
         inventory = Hostvars({also: {}, **variables})
         facts = {
+            "groups": {"all": list(inventory)},
             "hostvars": inventory,
             "inventory_hostname": also,
             "ansible_play_hosts_all": hosts,
@@ -483,6 +484,15 @@ def together(planned, monkeypatch):
         )
 
     return run
+
+
+@pytest.mark.parametrize("place", ["told", "g2"])
+def test_a_variable_that_is_misspelled_in_a_play_of_the_users_own_is_refused(together, place):
+    """A limit of a name that there is not would be none."""
+    wrong = {"report_treshold": {"min_peak": 300}, "report_title": "mine"}
+    told = together(**{"g1": {}, "g2": {}, place: wrong})
+    assert told["msg"].startswith("report_treshold: gpufabric.nccl has no such variable,"), told
+    assert "set report_thresholds" in told["msg"]
 
 
 RULES = {"rules": [{"metric": "busbw", "min": 300}]}
