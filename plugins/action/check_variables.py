@@ -22,10 +22,18 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Gpuf
 from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
     check_environment as check_variable_names,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Spec, program_text, read_value, shown
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import RANGES as RANGES_OF_BUILDS
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import (
+    Spec,
+    check_ranges,
+    program_text,
+    read_value,
+    shown,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.planning import check_values
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import check_run_id
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import RANGES as RANGES_OF_SSH
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, one_line
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._isolation import check_settings as check_search_settings
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
@@ -140,6 +148,8 @@ OWN = (
 _FACTS = ("gpufabric_data_env", "gpufabric_peers", "nccl_benchmark_group", "report_results")
 #: What is used on the controller alone.
 _OF_CONTROLLER = ("compare_", "local_nodes_", "mpijob_", "worker_pods_")
+#: By role. Their modules would refuse them on each host, when others have begun already.
+_RANGES = {"key_exchange": RANGES_OF_SSH, "nccl_tests": RANGES_OF_BUILDS}
 _MISSING = object()
 
 _GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
@@ -468,6 +478,7 @@ class ActionModule(VariablesAction):
                 raise OptionError("roles", name, ", ".join(allowed))
             values = self.read_variables(_ROLES / name)
             self._check_shared(values)
+            check_ranges(_RANGES.get(name, {}), values, f"{name}_")
             if name == "preflight":
                 # In time for the runs that the workers have when the launcher looks at them.
                 check_values(values, "preflight_")
@@ -519,6 +530,7 @@ class ActionModule(VariablesAction):
                 continue
             values = self.read_variables(role, names=names)
             self._check_shared({name: values[name] for name in names if name in values})
+            check_ranges(_RANGES.get(role.name, {}), values, f"{role.name}_")
             if role.name == "preflight":
                 check_values(values, "preflight_")
             if role.name == "nccl_benchmark":
@@ -554,7 +566,8 @@ class ActionModule(VariablesAction):
             kinds = yaml.safe_load(text)["argument_specs"]["main"]["options"] if names else {}
             for name, variables in itertools.product(names, own.values()):
                 if name not in set_for_all and "{{" not in str(variables.get(name)):
-                    read_value(name, kinds[name], variables.get(name))
+                    value = read_value(name, kinds[name], variables.get(name))
+                    check_ranges(_RANGES.get(role.name, {}), {name: value}, f"{role.name}_")
         for name in sorted(given):
             if name in set_for_all or name in (*OWN, *ONLY_EXTRA, *_FACTS) or name.startswith(_OF_CONTROLLER):
                 continue

@@ -22,6 +22,15 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Hidd
 #: An option as in a role's argument_specs: ``type``, ``elements``, ``choices``, ``default``, ``options``.
 Spec = t.Mapping[str, t.Any]
 
+
+class Range(t.NamedTuple):
+    """What a number may be, and that in words."""
+
+    least: int
+    most: int
+    allowed: str
+
+
 _TRUE = ("true", "yes", "on", "y", "t", "1")
 #: No seconds, ranks or ports are so many.
 _LIMIT = 1 << 63
@@ -137,6 +146,14 @@ def _dict(name: str, spec: Spec, value: t.Any) -> dict[str, t.Any]:
     return {
         key: item if item is None else read_value(f"{name}.{key}", options[key], item) for key, item in value.items()
     }
+
+
+def check_ranges(ranges: t.Mapping[str, Range], values: t.Mapping[str, t.Any], prefix: str = "") -> None:
+    """Raise OptionError for a number that is out of its range. ``prefix``: of its name in ``values``, where it may be missing."""
+    for name, (least, most, allowed) in ranges.items():
+        value = values.get(f"{prefix}{name}")
+        if value is not None and not least <= value <= most:
+            raise OptionError(f"{prefix}{name}", value, allowed)
 
 
 def environment_texts(option: str, values: t.Mapping[str, t.Any], variable: str = "") -> dict[str, str | None]:

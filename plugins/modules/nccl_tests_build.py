@@ -211,7 +211,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.buildin
     start,
     stop,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import Installation, program_names
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import (
+    RANGES,
+    Installation,
+    program_names,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.source import BUILD_TIMEOUT, parse_source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.toolchain import (
     AMD,
@@ -224,6 +228,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.toolcha
     read_architectures,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import find_mpi
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import check_ranges
 
 #: How long one call waits for news of a build, in seconds.
 _WAIT = 20.0
@@ -253,9 +258,7 @@ ARGUMENT_SPEC = {
 def make_order(params: dict) -> Order:
     """What is to be built. Raises GpufabricError."""
     jobs = len(os.sched_getaffinity(0)) if params["jobs"] is None else params["jobs"]
-    for option, value, most in (("jobs", jobs, 1024), ("timeout", params["timeout"], 86400)):
-        if not 1 <= value <= most:
-            raise OptionError(option, value, f"1 to {most}")
+    check_ranges(RANGES, {**params, "jobs": jobs})
     programs = program_names(params["programs"])
     places = Places(params["cuda_home"], params["rocm_home"], params["nccl_home"], params["mpi_prefix"])
     found, own = read_architectures()

@@ -97,9 +97,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import ADD
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import Installation
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import RANGES, Installation
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.spreading import Target, pack, spread
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.info import find_mpi
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import check_ranges
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import agent
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs import find_openssh_program
@@ -116,8 +117,7 @@ def parse_target(index: int, host: dict) -> Target:
 
 def run(params: dict, check_mode: bool) -> dict:
     """What the module returns. Raises GpufabricError."""
-    if not 1 <= params["timeout"] <= 86400:
-        raise OptionError("timeout", params["timeout"], "1 to 86400 seconds")
+    check_ranges({"timeout": RANGES["spread_timeout"]}, params)
     run_dir = RunDir(params["run_id"], params["run_dir"])
     installation = Installation(params["directory"])
     targets = [parse_target(index, host) for index, host in enumerate(params["hosts"])]

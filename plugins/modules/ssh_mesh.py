@@ -151,6 +151,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_modu
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import read_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import check_ranges
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
@@ -166,15 +167,14 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
     render_ssh_config,
     usable_identity,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import FORWARDED_ENVIRONMENT
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import FORWARDED_ENVIRONMENT, RANGES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.programs import find_openssh_program
 
 
 def desired_texts(params: dict, run_dir: RunDir, check_mode: bool) -> dict[str, str]:
     """What each of the run's files is to hold, by path. Raises OptionError."""
     check_environment_names("send_env", params["send_env"])
-    if not 1 <= params["connect_timeout"] <= 3600:
-        raise OptionError("connect_timeout", params["connect_timeout"], "1 to 3600 seconds")
+    check_ranges(RANGES, params)
     current = expiry_in(read_text(run_dir.authorized_keys) or "") if run_dir.holds_run() else None
     expires = expiry_date(params["key_lifetime"], datetime.date.today(), current)
     if params["identity_file"] is not None:

@@ -26,10 +26,18 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     remove_empty_directories,
     write_text,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Range
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import foreign_on_way, nearest_existing
 
 SCHEMA = "gpufabric.nccl/nccl-tests/v1"
 MARK = ".gpufabric-nccl-tests"
+
+#: Numbers of nccl_tests_build, nccl_tests_spread (its timeout) and the role nccl_tests.
+RANGES = {
+    "jobs": Range(1, 1024, "1 to 1024"),
+    "timeout": Range(1, 86400, "1 to 86400 seconds"),
+    "spread_timeout": Range(1, 86400, "1 to 86400 seconds"),
+}
 
 #: Bytes of a mark.
 _LONGEST_MARK = 1 << 20

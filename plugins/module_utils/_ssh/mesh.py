@@ -43,9 +43,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     write_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address, parse_source
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import check_ranges
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import SSH_POLICY
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import RANGES, SSH_POLICY
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 SYSTEM_SSH_CONFIG = "/etc/ssh/ssh_config"
@@ -234,8 +235,7 @@ def expiry_date(lifetime: int, today: datetime.date, current: datetime.date | No
 
     ``current``: the day that is set. It stays while half of the lifetime is left, so that calls on two days change nothing.
     """
-    if not 0 <= lifetime <= 3650:
-        raise OptionError("key_lifetime", lifetime, "1 to 3650 days, or 0 for keys that do not expire")
+    check_ranges(RANGES, {"key_lifetime": lifetime})
     if not lifetime:
         return None
     least, most = (today + datetime.timedelta(days=days + 1) for days in (lifetime // 2, lifetime))

@@ -11,6 +11,15 @@ containers/worker/entrypoint.py stands alone and has a copy of SSHD_POLICY; a un
 
 from __future__ import annotations
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import Range
+
+#: Numbers of sshd_instance, ssh_mesh and the role key_exchange.
+RANGES = {
+    "port": Range(0, 65535, "0 (the operating system chooses), or 1 to 65535"),
+    "connect_timeout": Range(1, 3600, "1 to 3600 seconds"),
+    "key_lifetime": Range(0, 3650, "1 to 3650 days, or 0 for keys that do not expire"),
+}
+
 #: Environment variables that go over ssh; * and ? are wildcards.
 FORWARDED_ENVIRONMENT = ("LD_LIBRARY_PATH", "NCCL_*", "OMPI_MCA_*", "PRTE_MCA_*", "PMIX_MCA_*")
 

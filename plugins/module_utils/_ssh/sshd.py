@@ -40,6 +40,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
     write_text,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import free_ports
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import check_ranges
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Process,
     Selector,
@@ -65,6 +66,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import (
     FORWARDED_ENVIRONMENT,
+    RANGES,
     SSHD_POLICY,
     SSHD_POLICY_9_8,
 )
@@ -134,8 +136,7 @@ class SshdSettings:
     extra_options: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65535:
-            raise OptionError("port", self.port, "0 (the operating system chooses), or 1 to 65535")
+        check_ranges(RANGES, {"port": self.port})
         if not self.host_key_types:
             raise OptionError("host_key_types", [], "at least one of ed25519, ecdsa, rsa")
         check_environment_names("accept_env", self.accept_env)

@@ -307,6 +307,8 @@ def test_what_roles_and_playbooks_set_is_not_taken_for_a_slip():
         ({"nccl_benchmark_collectives": "allreduce"}, "nccl_benchmark_collectives: 'allreduce' is not allowed"),
         ({"worker_pods_replicas": " "}, "worker_pods_replicas: ' ' is not allowed; allowed: a value, or to leave"),
         ({"key_exchange_hosts": "g1,g2"}, "key_exchange_hosts: 'g1,g2' is not allowed; allowed: a list"),
+        ({"key_exchange_port": "70000"}, "key_exchange_port: 70000 is not allowed; allowed: 0 (the operating system"),
+        ({"nccl_tests_timeout": "-5000"}, "nccl_tests_timeout: -5000 is not allowed; allowed: 1 to 86400"),
         ({"nccl_benchmark_iterations": "", "nccl_benchmark_max_bytes": "{{ of_a_worker }}", "other": "x"}, None),
     ],
 )
@@ -486,6 +488,20 @@ def together(planned, monkeypatch):
     return run
 
 
+@pytest.mark.parametrize(
+    ("role", "name", "value"),
+    [
+        ("key_exchange", "key_exchange_connect_timeout", 0),
+        ("key_exchange", "key_exchange_key_lifetime", -1),
+        ("nccl_tests", "nccl_tests_jobs", 0),
+        ("nccl_tests", "nccl_tests_spread_timeout", 90000),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused_by_the_name_of_its_variable(planned, role, name, value):
+    told = planned(ActionModule, role, {"roles": [role]}, gpufabric_hosts=["g1"], **{name: value})
+    assert told["msg"].startswith(f"{name}: {value} is not allowed; allowed: ")
+
+
 @pytest.mark.parametrize("place", ["told", "g2"])
 def test_a_variable_that_is_misspelled_in_a_play_of_the_users_own_is_refused(together, place):
     """A limit of a name that there is not would be none."""
@@ -587,7 +603,8 @@ def test_the_hosts_that_have_a_variable_differently_are_named(together):
 
 @pytest.mark.parametrize("name", [*OWN, "gpufabric_peers", "worker_pods_timeout", "ansible_host", "iterations"])
 def test_what_each_host_may_have_of_its_own(together, name):
-    one, other = ({"Ciphers": "a"}, {}) if name.endswith("options") else ("1", "0")
+    switches = ("key_exchange_own", "key_exchange_user_config")
+    one, other = ({"Ciphers": "a"}, {}) if name.endswith("options") else ("1", "0" if name in switches else "2")
     assert together(g1={}, g2={name: one}, g3={name: other}) == {"changed": False}
 
 
@@ -595,6 +612,7 @@ def test_what_each_host_may_have_of_its_own(together, name):
     ("name", "value", "allowed"),
     [
         ("key_exchange_port", "ssh", "a whole number"),
+        ("key_exchange_port", 70000, "0 (the operating system chooses), or 1 to 65535"),
         ("key_exchange_user_config", "maybe", "true or false"),
         ("key_exchange_sshd_options", ["a"], "a dictionary; as text NAME=VALUE with commas, with lines, or in JSON"),
         ("nccl_tests_jobs", [4], "a whole number"),

@@ -24,7 +24,7 @@ PATH = "is not allowed; allowed: an absolute path of letters, digits and ._/+-"
         ({"directory": "/opt/a b"}, f"directory: '/opt/a b' {DIRECTORY}"),
         ({"state": "absent", "directory": "/"}, f"directory: '/' {DIRECTORY}"),
         ({"jobs": 0}, "jobs: 0 is not allowed; allowed: 1 to 1024"),
-        ({"timeout": 0}, "timeout: 0 is not allowed; allowed: 1 to 86400"),
+        ({"timeout": 0}, "timeout: 0 is not allowed; allowed: 1 to 86400 seconds"),
         (
             {"programs": ["../x"]},
             "programs: '../x' is not allowed; allowed: the name of a collective such as all_reduce, or of its program",
