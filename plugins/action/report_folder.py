@@ -47,7 +47,7 @@ class ActionModule(ActionBase):
                 folder.remove(names)
                 folder.give_back()
         except GpufabricError as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise AnsibleActionFail(str(error)) from None
         result.update(changed=bool(removed), path=path)
         result["removed"] = removed
         return result

@@ -55,7 +55,7 @@ class ActionModule(ActionBase):
             if not self._task.check_mode:
                 changes.apply()
         except GpufabricError as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise AnsibleActionFail(str(error)) from None
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             # Such as documents that were edited by hand.
             said = f"{type(error).__name__}: {error}"

@@ -425,6 +425,20 @@ def test_what_runs_on_the_controller_does_so_as_the_user_there():
     assert [names for names in on_controller if names.get("ansible_become") is not False] == []
 
 
+def test_why_a_play_ends_is_one_line():
+    """A folded text keeps the end of a line that is indented further, where it is not inside of a template."""
+    paths = [path for place in ("roles", "playbooks") for path in (ROOT / place).rglob("*.yml")]
+    tasks = [task for path in paths for task in tasks_and_plays(yaml.safe_load(path.read_text()))]
+    told = [
+        text
+        for task in tasks
+        for text in (task.get("ansible.builtin.assert", {}).get("fail_msg"), *(task.get("vars") or {}).values())
+        if isinstance(text, str) and "allowed" in text
+    ]
+    assert len(told) > 5
+    assert [text for text in told if "\n" in re.sub(r"\{\{.*?\}\}", "", text, flags=re.S)] == []
+
+
 @pytest.mark.parametrize("module", sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py")))
 def test_an_answer_of_a_node_goes_through_the_gate(module):
     """Every module has an action, and that runs no module but by the class whose answers are checked."""

@@ -9,6 +9,7 @@ import pathlib
 
 import pytest
 from ansible.errors import AnsibleActionFail
+from ansible_collections.gpufabric.nccl.plugins.action.report_folder import ActionModule as FolderModule
 from ansible_collections.gpufabric.nccl.plugins.action.write_report import ActionModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
 
@@ -36,3 +37,14 @@ def test_documents_that_were_edited_by_hand_are_one_error_and_no_file(planned, t
     ):
         planned(ActionModule, "report", {"results": [edited], "dest": str(tmp_path)})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("action", [ActionModule, FolderModule])
+def test_what_is_in_the_way_of_a_folder_is_said_once(planned, tmp_path, action):
+    (tmp_path / "file").touch()
+    place = str(tmp_path / "file" / "results")
+    arguments = {"path": place, "option": "report_dir"} if action is FolderModule else {"results": [], "dest": place}
+    with pytest.raises(AnsibleActionFail, match="Not a directory") as told:
+        planned(action, "report", arguments)
+    # Ansible adds the words of the cause to those of the error.
+    assert told.value.__cause__ is None and str(told.value).count("Not a directory") == 1
