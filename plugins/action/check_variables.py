@@ -482,6 +482,9 @@ class ActionModule(VariablesAction):
             if name == "preflight":
                 # In time for the runs that the workers have when the launcher looks at them.
                 check_values(values, "preflight_")
+        if arguments["roles"] or arguments["hosts"] is not None:
+            # In a play of the user's own nothing else has looked at them, and what a role of it is given is known to its tasks alone.
+            check_names(sorted({*self._task_vars}.union(*variables.values())), options)
         check_collections(arguments["collections"])
         for name, paths in arguments["results"].items():
             for path in paths:
@@ -508,8 +511,6 @@ class ActionModule(VariablesAction):
             check_group(**arguments["group"], group=group, hosts=hosts, variables=variables)
             check_limit(self._task_vars.get("ansible_limit") or "", group, self._task_vars["groups"]["all"])
         if arguments["hosts"] is not None:
-            # In a play of the user's own nothing else has looked at them.
-            check_names(sorted({*self._task_vars}.union(*variables.values())), options)
             play = self._task.get_play()
             check_for_each(self._task._parent)
             everyone, batch = (set(self._task_vars[f"ansible_play_{name}"]) for name in ("hosts_all", "batch"))

@@ -13,6 +13,7 @@ description:
   - Checks that each variable of the roles that is set here has a value that its type and choices allow. Text from the command line or from
     a survey is read as the value that it means; a list may have commas or lines between its items, or be JSON.
   - Fails with the name of the first wrong variable, its value and what is allowed.
+  - With O(roles) or O(hosts), fails if there is a variable whose name is nearly that of one of the collection's roles or playbooks.
   - A list or dictionary that several roles share, such as C(gpufabric_hosts), must not be text.
   - C(gpufabric_hosts) and C(key_exchange_hosts) are checked always. Tasks ask whether a host is in them, and a text with C(w10) in it has
     C(w1) in it, too.

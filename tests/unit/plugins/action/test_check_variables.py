@@ -511,6 +511,13 @@ def test_a_variable_that_is_misspelled_in_a_play_of_the_users_own_is_refused(tog
     assert "set report_thresholds" in told["msg"]
 
 
+def test_a_variable_that_only_a_role_of_the_play_is_given_is_refused_if_it_is_misspelled(planned):
+    told = planned(ActionModule, "report", {"roles": ["report"]}, report_treshold={"min_peak": 300})
+    assert told["msg"].startswith("report_treshold: gpufabric.nccl has no such variable,"), told
+    tasks = yaml.safe_load((ROLE_FOLDERS / "report" / "tasks" / "main.yml").read_text())
+    assert tasks[0]["gpufabric.nccl.check_variables"] == {"roles": ["report"]}
+
+
 RULES = {"rules": [{"metric": "busbw", "min": 300}]}
 
 
