@@ -662,7 +662,8 @@ ENTRIES = (
         "[Rank {rank}|A rank] ended the job itself (MPI_Abort).",
         "Read what it printed before.",
         signature("MPI_ABORT was invoked on rank", r"MPI_ABORT was invoked on rank (?P<rank>\d+)"),
-        precedence=ECHO + 30,
+        # What made it do so says more.
+        precedence=ECHO + 75,
     ),
     entry(
         "rank-without-finalize",

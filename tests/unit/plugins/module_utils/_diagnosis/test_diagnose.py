@@ -370,6 +370,20 @@ def test_interleaved_blocks_of_ranks():
     assert found(text) == [("btl-interface-missing", "g1"), ("btl-network-invalid", None)]
 
 
+def test_an_exception_is_named_and_not_the_abort_that_follows_from_it():
+    """mpi4py ends the job by MPI_Abort if a rank has an exception."""
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/job.py", line 3, in <module>\n'
+        "ValueError: no such size\n"
+        "--------------------------------------------------------------------------\n"
+        "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD\n"
+        "with errorcode 1.\n"
+    )
+    (found,) = diagnose([Source("g1", text.splitlines())], 1)
+    assert found.cause == "A Python program ended with an exception: ValueError: no such size."
+
+
 def test_a_setting_of_all_hosts_is_no_fault_of_the_one_that_says_so_first():
     first, second = (
         f"A requested component was not found, or was unable to be opened.\n\nHost:      {host}\nFramework: btl\nComponent: nosuch\n"
