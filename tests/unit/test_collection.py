@@ -425,15 +425,20 @@ def test_what_runs_on_the_controller_does_so_as_the_user_there():
     assert [names for names in on_controller if names.get("ansible_become") is not False] == []
 
 
-@pytest.mark.parametrize(("host", "removes"), [("g1", True), ("g2", False), ("failed", True)])
-def test_a_teardown_in_the_always_of_a_block_is_for_hosts_that_failed_too(host, removes):
+@pytest.mark.parametrize(
+    ("hosts", "removes"),
+    [(["g1", "g2"], ["g1", "g2", "failed"]), (["g1"], ["g1"]), (["g1", "failed"], ["g1", "failed"])],
+)
+def test_a_teardown_in_the_always_of_a_block_is_for_hosts_that_failed_too(hosts, removes):
     """They are none of ansible_play_hosts by then, which gpufabric_hosts is if nobody sets it."""
     (task,) = [
         task for task in read_yaml("roles/key_exchange/tasks/teardown.yml") if "gpufabric.nccl.run_cleanup" in task
     ]
     is_met = jinja2.Environment().compile_expression(task["when"])
-    variables = {"gpufabric_hosts": ["g1"], "ansible_play_hosts": ["g1", "g2"], "inventory_hostname": host}
-    assert is_met(**variables) is removes
+    play = {"ansible_play_hosts": ["g1", "g2"], "ansible_play_hosts_all": ["g1", "g2", "failed"]}
+    variables = {**play, "gpufabric_hosts": hosts}
+    found = [host for host in play["ansible_play_hosts_all"] if is_met(**variables, inventory_hostname=host)]
+    assert found == removes
 
 
 def test_why_a_play_ends_is_one_line():
