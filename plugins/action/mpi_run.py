@@ -46,8 +46,8 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDD
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction, message, plain
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts import cpu_program
 
-#: How kubectl says that a pod does not exist, which no time mends: another of its name would not run this run.
-_POD_IS_GONE = "Error from server (NotFound): pods"
+#: How kubectl says that a pod does not exist, or has ended, which no time mends: another of its name would not run this run.
+_POD_IS_GONE = ("Error from server (NotFound): pods", "cannot exec into a container in a completed pod")
 #: Seconds that may be taken by one call on the launcher, unless poll_grace is shorter, by the end of a run, and by the module.
 _LONGEST_CALL = 20.0
 _LONGEST_END = 120.0
@@ -67,7 +67,7 @@ _RUNNER = {"pid": NUMBER, "start": NUMBER, "directory": PATH}
 
 
 class _LauncherLost(Exception):
-    """Nobody can say what becomes of the run. ``problem``: why, where another play has taken it."""
+    """Nobody can say what becomes of the run. ``problem``: why, where more is known than that."""
 
     def __init__(self, why: str, problem: ProblemDict | None = None) -> None:
         super().__init__(why)
@@ -296,8 +296,9 @@ class ActionModule(NodeAction):
                 if told:
                     self._show("answers again")
                 return answer
-            if _POD_IS_GONE in said:
-                raise _LauncherLost(f"the launcher {self._launcher} is gone, and the run with it: {said}")
+            if any(words in said for words in _POD_IS_GONE):
+                why = f"the launcher {self._launcher} is gone, and the run with it: {said}"
+                raise _LauncherLost(why, problem("launcher-lost", reason=why, pod=self._launcher).as_dict())
             if time.monotonic() > deadline:
                 raise _LauncherLost(
                     f"the launcher {self._launcher} has not answered for {self._grace:g} s: {said}; where it still runs, the run"

@@ -769,7 +769,8 @@ ENTRIES = (
     entry(
         "launcher-lost",
         "The launcher no longer answers[: {reason}].",
-        "Bring the launcher back, then run it again: it keeps what has finished if the launcher still has it.",
+        "[Find out what deleted or ended the pod {pod} (kubectl get events), and run again|Bring the launcher back, then run it again: it"
+        " keeps what has finished if the launcher still has it].",
         precedence=EFFECT,
         found_by="mpi_run",
     ),

@@ -299,6 +299,23 @@ def test_who_does_not_say_who_asks_is_told_that_the_run_is_gone():
     assert problem["id"] == "launcher-lost" and "is no longer on g1" in problem["cause"]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        'Error from server (NotFound): pods "g1" not found',
+        "error: cannot exec into a container in a completed pod; current phase is Succeeded",
+    ],
+)
+def test_a_launcher_whose_pod_is_over_is_not_waited_for_and_not_to_be_brought_back(said):
+    begun = {"points": [point()], "notes": [], "followed": False, "runner": RUNNER}
+    options = {**OPTIONS, "show": "none", "claim": None}
+    following = action(_options=options, _grace=1.0, _ask_once=lambda command, parse: (None, said), _show=print)
+    (problem,) = following._follow_checked(begun)["points"][0]["problems"]
+    assert "the launcher g1 is gone" in problem["cause"]
+    assert problem["id"] == "launcher-lost" and "kubectl get events" in problem["cure"]
+    assert "Bring the launcher back" not in problem["cure"]
+
+
 def point(**facts):
     """A point of a run that has begun."""
     return {"name": "all_reduce", "ranks": 2, "ranks_per_node": None, "status": "started", "problems": [], **facts}
