@@ -57,7 +57,8 @@ ENTRIES = (
     entry(
         "host-twice",
         "The inventory has one machine under several names[: {hosts}].",
-        "Keep one of the names in the inventory, or in gpufabric_hosts.",
+        "Keep one of the names in the inventory, or in gpufabric_hosts. With worker_pods_host_network, keep two pods of a run off one"
+        " node by a podAntiAffinity in worker_pods_affinity.",
         found_by="the roles nccl_benchmark and key_exchange, mpi_preflight",
     ),
     entry(
