@@ -399,6 +399,28 @@ def test_adopted_job_is_used_as_it_is(run, cluster, operator, pods, keys):
 
 
 @pytest.mark.slow
+def test_a_run_that_fails_leaves_nothing_in_the_workers_of_an_adopted_job(run, cluster, operator, pods):
+    launcher = start_job_of_others(cluster, pods, "/root/.ssh")
+
+    def has(pod, command):
+        return (
+            cluster.kubectl("exec", pod, "--", "sh", "-c", command, namespace=run.namespace, check=False).returncode
+            == 0
+        )
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        playing = pool.submit(run, mpijob_state="adopted", mpijob_name="train", nccl_benchmark_iterations=1000000)
+        try:
+            wait(lambda: has(launcher, "test -s /run/gpufabric/t1/mpi/points/1/stdout") or playing.done(), 600)
+        finally:
+            cluster.kubectl("delete", "pod", launcher, "--wait=false", namespace=run.namespace)
+        played = playing.result()
+    assert played.returncode != 0 and [item["id"] for item in run.problems()] == ["launcher-lost"], played.output
+    for pod in ("train-worker-0", "train-worker-1"):
+        assert has(pod, "! test -e /run/gpufabric"), played.output
+
+
+@pytest.mark.slow
 def test_the_run_of_another_in_an_adopted_job_is_left_alone(run, cluster, operator, pods):
     launcher = start_job_of_others(cluster, pods, "/root/.ssh")
     mark = json.dumps({"run_id": "t1", "owner": "you@there", "controller": "other", "play": "1-1", "started": 1})
