@@ -16,9 +16,6 @@ import typing as t
 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.entry import Entry, Signature, words
 
-#: The kinds of Sources: the output of mpirun and its ranks, the output of one program, or anything.
-KINDS = ("launcher", "ssh", "sshd", "kubernetes", "kernel", "any")
-
 #: Causes at the other end of a connection: their host is the address in the text, or the host that mpirun names elsewhere.
 OF_THE_OTHER_END = (
     "account-",
@@ -85,7 +82,8 @@ _INFORMATIVE = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A text to search. ``lines``: an iterable such as an open file. ``host``: where it was written; None for the output of
+    """A text to search. ``kind``: ``launcher`` (mpirun and its ranks), ``ssh``, ``sshd``, ``kubernetes`` or ``kernel``, by what printed
+    it, or ``any``. ``lines``: an iterable such as an open file. ``host``: where it was written; None for the output of
     mpirun, which comes from all hosts. ``name``: of the file, for the evidence. ``numbered``: whether the evidence has the numbers of
     the lines; they say nothing of a part of a text.
     """

@@ -147,8 +147,6 @@ class Piece:
     stamp: str | None = None
     #: Whether other text came behind the begin, rather than the end of the line.
     torn: bool = False
-    #: Whether the out-of-place half was left blank.
-    blank_half: bool = False
 
     @property
     def full(self) -> bool:

@@ -403,7 +403,7 @@ class TextReader:
                 piece.cells.append("")
                 continue
             if index == layout.halves[0][0] and len(layout.halves) == 2 and start - position >= 30:
-                piece.blank_half = True
+                # The out-of-place half was left blank.
                 piece.cells += [""] * (layout.halves[1][0] - index)
                 continue
             cell = self._cell(piece, layout.kinds[index], text, start)
