@@ -87,13 +87,14 @@ def main(trials: int) -> None:
         "none": ((0, 0, 0), {}),
         "1 network": ((0, 1, 0), {}),
         "1 inside": ((1, 0, 0), {}),
+        "3 network": ((0, 3, 0), {}),
         "2 inside, 3 network": ((2, 3, 0), {}),
         "16 network": ((0, 16, 0), {"limit": 80}),
         "1 path, `screens` all": ((0, 0, 1), {"screens": None}),
     }
     for size in (16, 64, 232, 1024, 4096):
         for name, (faults, settings) in cases.items():
-            if sum(faults) * 4 > size or (size == 16 and sum(faults) > 2):
+            if sum(faults) * 4 > size or (sum(faults) > 3 if size == 16 else name == "3 network"):
                 continue
             # Thousands of groups a trial.
             most = max(1, trials // 10) if settings.get("screens", 2) is None and size > 1000 else trials

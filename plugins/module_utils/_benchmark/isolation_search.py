@@ -19,7 +19,8 @@ state is a dict that JSON can hold. Modes:
 - ``adaptive``: groups of about the square root of N; what is slow is split in four, each part together with nodes that are
   known to be good, until it is one node or one path. A split in four costs as many tests as two splits in two, and half of
   the rounds. One round of groups, a screen, meets every node; a second, across the first, meets paths between those groups;
-  p + 1 of them, p being the first prime from the square root on, meet every pair once (the lines of an affine plane).
+  p + 1 of them, p being the first prime from the square root on, meet every pair once (the lines of an affine plane). For one or
+  two, there are as many groups as the square root tells, so that a few bad nodes leave one of them fast to compare with.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ INSIDE = ("all", "bad", "none")
 #: A part of the tolerance on both sides of a limit is too near to be told by one test.
 _GRAY = 0.2
 _PARTS = 4
+#: Up to so many screens, it is enough that the second is across the first.
+_ACROSS = 2
 #: Fewer nodes would be one group, with nothing to compare it with, so that pairs run.
 _FEWEST = 4
 #: How many good nodes run alone beside the bad ones, so that there is something to compare with.
@@ -98,10 +101,12 @@ def new_state(
     if mode == "adaptive" and len(set(nodes) - set(unreachable)) < _FEWEST:
         mode = "pairs"
     stages: list[t.Any] = ["inside"] if inside == "all" or mode == "nodes" else []
+    every_pair = mode == "pairs"
     if mode == "pairs":
         stages += range(len(nodes) - 1 + len(nodes) % 2) if len(nodes) > 1 else []
     elif mode == "adaptive":
         most = _prime_of(len(nodes)) + 1
+        every_pair = screens is None or screens >= most
         stages += range(most if screens is None else min(screens, most))
     return {
         "schema": SCHEMA,
@@ -112,7 +117,7 @@ def new_state(
         "limits": {"inside": inside_limit, "between": limit},
         "tolerance_percent": float(tolerance_percent),
         "stages": stages,
-        "every_pair": len(stages) > _prime_of(len(nodes)) if mode == "adaptive" else mode == "pairs",
+        "every_pair": every_pair,
         "unreachable": unreachable,
         "stage": 0,
         "round": 0,
@@ -222,17 +227,20 @@ def verdict(state: State) -> dict[str, t.Any]:
     }
 
 
-def screen_groups(nodes: t.Sequence[str], screen: int) -> list[list[str]]:
-    """The groups of a screen, disjoint, each of about the square root of N nodes.
+def screen_groups(nodes: t.Sequence[str], screen: int, screens: int) -> list[list[str]]:
+    """The groups of a screen, disjoint, each of about the square root of N nodes. ``screens``: how many there are in all.
 
-    Nodes stand in rows of p. Screen 0 has the rows, and each other one lines of another slope. Two nodes of one row meet in
-    the row, and all others in the one line whose slope joins them.
+    Of two, the first has neighbours, and the second those that are as far apart as there are groups. For more, nodes stand in rows
+    of p. Screen 0 has the rows, and each other one lines of another slope. Two nodes of one row meet in the row, and all others in
+    the one line whose slope joins them.
     """
-    prime = _prime_of(len(nodes))
+    width = _width(len(nodes), screens)
+    if screens <= _ACROSS:
+        return [list(nodes[start::width]) for start in range(width)] if screen else _parted(nodes, width)
     groups: dict[int, list[str]] = {}
     for position, node in enumerate(nodes):
-        row, column = divmod(position, prime)
-        groups.setdefault(row if screen == 0 else (column + (screen - 1) * row) % prime, []).append(node)
+        row, column = divmod(position, width)
+        groups.setdefault(row if screen == 0 else (column + (screen - 1) * row) % width, []).append(node)
     return [groups[key] for key in sorted(groups)]
 
 
@@ -497,7 +505,8 @@ def _stage_groups(known: _Knowledge, stage: str | int) -> list[list[str]]:
         pairs = pair_groups(nodes, int(stage))
         return [pair for pair in pairs if not known.out & set(pair)]
     left_out = known.out | known.bad
-    groups = [[node for node in group if node not in left_out] for group in screen_groups(nodes, int(stage))]
+    lines = screen_groups(nodes, int(stage), _screens(known.state))
+    groups = [[node for node in group if node not in left_out] for group in lines]
     groups = sorted((group for group in groups if group), key=len, reverse=True)
     while len(groups) > 1 and len(groups[-1]) < 2:
         last = groups.pop()
@@ -548,7 +557,7 @@ def _plan_rest(known: _Knowledge, planned: _Round) -> None:
         return
     doubted = [node for node in rest if any(node in group for group in known.failed)]
     others = [node for node in rest if node not in doubted]
-    most = _prime_of(len(known.state["nodes"])) - 1
+    most = _width(len(known.state["nodes"]), _screens(known.state)) - 1
     parts = [[node] for node in doubted] + [others[start : start + most] for start in range(0, len(others), most)]
     _plan_parts(known, planned, [(part, frozenset()) for part in parts])
 
@@ -562,7 +571,7 @@ def _plan_parts(known: _Knowledge, planned: _Round, parts: t.Sequence[tuple[list
             taken |= set(part)
             wanted.append((part, avoided))
     free = [node for node in planned.partners() if node not in taken]
-    size = _prime_of(len(known.state["nodes"])) if known.state["mode"] == "adaptive" else 2
+    size = _width(len(known.state["nodes"]), _screens(known.state)) if known.state["mode"] == "adaptive" else 2
     for number, (part, avoided) in enumerate(wanted):
         share = max(1, len(free) // (len(wanted) - number))
         usable = [node for node in free if node not in avoided]
@@ -636,9 +645,23 @@ def _parted(items: t.Sequence[str], number: int) -> list[list[str]]:
     return [list(items[low:high]) for low, high in zip(bounds, bounds[1:])]
 
 
+def _screens(state: State) -> int:
+    return sum(stage != "inside" for stage in state["stages"])
+
+
+def _width(number: int, screens: int) -> int:
+    """The nodes of a group, of so many nodes."""
+    return _prime_of(number) if screens > _ACROSS else _root_of(number)
+
+
+def _root_of(number: int) -> int:
+    """The square root, rounded up; 2 at least."""
+    return max(2, math.isqrt(max(0, number - 1)) + 1)
+
+
 def _prime_of(number: int) -> int:
     """The first prime from the square root on."""
-    prime = max(2, math.isqrt(max(0, number - 1)) + 1)
+    prime = _root_of(number)
     while any(prime % divisor == 0 for divisor in range(2, math.isqrt(prime) + 1)):
         prime += 1
     return prime

@@ -553,7 +553,7 @@ def test_settings_are_called_as_the_role_has_them(settings, message):
         ("none", 0, 0),
         ("half of one of 8 NICs", 0, 0),
         ("one of 8 NICs", 0, 20),
-        ("two of 8 NICs", 3, 20),
+        ("two of 8 NICs", 12, 20),
         ("one of 16 GPUs at half of its speed", 20, 20),
     ],
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 
 import pytest
@@ -64,6 +65,30 @@ def test_any_one_bad_of_few_nodes_is_found_without_a_limit(number):
         assert found(run(new_state(nodes), cluster(inside=[bad]))) == ({bad: ("bad", "inside")}, [])
 
 
+@pytest.mark.parametrize(("number", "faults"), [(6, 2), (7, 2), (11, 2), (11, 3), (14, 3), (15, 3), (16, 3)])
+def test_fewer_bad_nodes_than_there_are_groups_are_found_without_a_limit(number, faults):
+    nodes = names(number)
+    for bad in itertools.combinations(nodes, faults):
+        expected = dict.fromkeys(bad, ("bad", "between"))
+        assert found(run(new_state(nodes), cluster(between=bad))) == (expected, [])
+
+
+@pytest.mark.parametrize("number", range(4, 40))
+def test_two_screens_have_groups_of_about_the_same_size_that_cross(number):
+    nodes = names(number)
+    first, second = (screen_groups(nodes, screen, 2) for screen in range(2))
+    for groups in (first, second):
+        assert sorted(itertools.chain(*groups)) == sorted(nodes)
+        assert max(map(len, groups)) - min(map(len, groups)) <= 1
+        assert len(groups) == math.ceil(math.sqrt(number))
+    assert all(len(set(one) & set(other)) < 2 for one in first for other in second)
+
+
+@pytest.mark.parametrize(("screens", "every"), [(1, False), (2, False), (3, True), (None, True)])
+def test_of_four_nodes_three_screens_have_every_pair(screens, every):
+    assert new_state(names(4), screens=screens)["every_pair"] is every
+
+
 @pytest.mark.parametrize("number", [4, 5])
 def test_what_is_slow_among_the_three_that_nodes_slow_alone_leave_is_found_without_a_limit(number):
     nodes = names(number)
@@ -112,7 +137,7 @@ def test_rounds_are_disjoint_and_cover_every_pair_once(number):
     nodes = names(number)
     pairs = [pair_groups(nodes, index) for index in range(number - 1 + number % 2)]
     # 5 and less squared is 25: screens 0 to 5 have all.
-    screens = [screen_groups(nodes, index) for index in range(6)]
+    screens = [screen_groups(nodes, index, 6) for index in range(6)]
     for rounds in (pairs, screens):
         for groups in rounds:
             members = [node for group in groups for node in group]
