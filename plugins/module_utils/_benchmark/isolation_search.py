@@ -231,8 +231,8 @@ def screen_groups(nodes: t.Sequence[str], screen: int, screens: int) -> list[lis
     """The groups of a screen, disjoint, each of about the square root of N nodes. ``screens``: how many there are in all.
 
     Of two, the first has neighbours, and the second those that are as far apart as there are groups. For more, nodes stand in rows
-    of p. Screen 0 has the rows, and each other one lines of another slope. Two nodes of one row meet in the row, and all others in
-    the one line whose slope joins them.
+    of p. Each screen has lines of another slope, and screen p the rows: there are fewer of these, and faults may be in all. Two
+    nodes of one row meet in the row, and all others in the one line whose slope joins them.
     """
     width = _width(len(nodes), screens)
     if screens <= _ACROSS:
@@ -240,7 +240,7 @@ def screen_groups(nodes: t.Sequence[str], screen: int, screens: int) -> list[lis
     groups: dict[int, list[str]] = {}
     for position, node in enumerate(nodes):
         row, column = divmod(position, width)
-        groups.setdefault(row if screen == 0 else (column + (screen - 1) * row) % width, []).append(node)
+        groups.setdefault(row if screen == width else (column + screen * row) % width, []).append(node)
     return [groups[key] for key in sorted(groups)]
 
 

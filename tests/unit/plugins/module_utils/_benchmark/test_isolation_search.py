@@ -68,9 +68,11 @@ def test_any_one_bad_of_few_nodes_is_found_without_a_limit(number):
 @pytest.mark.parametrize(("number", "faults"), [(6, 2), (7, 2), (11, 2), (11, 3), (14, 3), (15, 3), (16, 3)])
 def test_fewer_bad_nodes_than_there_are_groups_are_found_without_a_limit(number, faults):
     nodes = names(number)
-    for bad in itertools.combinations(nodes, faults):
+    for index, bad in enumerate(itertools.combinations(nodes, faults)):
         expected = dict.fromkeys(bad, ("bad", "between"))
         assert found(run(new_state(nodes), cluster(between=bad))) == (expected, [])
+        if index % 9 == 0:
+            assert found(run(new_state(nodes, screens=None), cluster(between=bad))) == (expected, [])
 
 
 @pytest.mark.parametrize("number", range(4, 40))
