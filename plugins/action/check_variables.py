@@ -38,7 +38,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listin
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._isolation import check_settings as check_search_settings
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
     VariablesAction,
-    told_by_host,
+    refused_fact,
     without_prefix,
 )
 
@@ -173,7 +173,7 @@ def check_facts(variables: t.Mapping[str, t.Mapping[str, t.Any]], options: t.Col
             # What is no variable itself may be an interface, of ansible_NAME.
             of_kubectl = name.startswith(_OF_KUBECTL) and f"ansible_{name}" in own
             if of_kubectl or (name in own and (name in known or name.startswith(_KEPT))):
-                raise told_by_host(name, host)
+                raise refused_fact(name, host)
 
 
 def check_ignored(
@@ -518,7 +518,7 @@ class ActionModule(VariablesAction):
             # Tasks that run once take variables from this host, which may be none of them.
             together = dict.fromkeys([self._task_vars["inventory_hostname"], *arguments["hosts"]])
             # The controller is in no group if the inventory does not name it.
-            self._check_alike({host: variables.get(host) or self._raw(host) for host in together})
+            self._check_alike({host: variables.get(host) or self._raw(host) for host in together}, specs)
         return {"warnings": warnings} if warnings else {}
 
     def _check_answers(self, extra: t.Collection[str], specs: t.Mapping[pathlib.Path, str]) -> None:
@@ -544,7 +544,7 @@ class ActionModule(VariablesAction):
         """The variables of a host, not rendered."""
         return t.cast("dict[str, t.Any]", self._task_vars["hostvars"].raw_get(host))
 
-    def _check_alike(self, own: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
+    def _check_alike(self, own: t.Mapping[str, t.Mapping[str, t.Any]], specs: t.Mapping[pathlib.Path, str]) -> None:
         """Raise OptionError for a variable of the whole run that the inventory gives to some of the hosts, or to each another one.
 
         ``own``: the variables by host, not rendered. The first is the host that tasks run on once.
@@ -554,7 +554,6 @@ class ActionModule(VariablesAction):
         set_for_all = {*load_extra_vars(self._loader), *task.get_play().get_vars(), *task.get_vars()}
         if task._role is not None:
             set_for_all |= {*task._role.get_vars(), *task._role.get_role_params()}
-        specs = _specs()
         options = {*OF_PLAYBOOKS, *(name for text in specs.values() for name in option_names(text))}
         given = {name for variables in own.values() for name in options.intersection(variables)}
         first = next(iter(own))

@@ -48,7 +48,7 @@ options:
     type: str
     default: ""
   environment:
-    description: What differs if the variables do that the nodes have of their own or of the play. A search with others is another search.
+    description: A digest of the environment that nodes and play give to the programs. A search is not continued with another one.
     type: str
     default: ""
   search:

@@ -69,8 +69,8 @@ def problems_of(error: GpufabricError) -> list[ProblemDict]:
     return [item.as_dict() for item in error.problems] if isinstance(error, ProblemError) else []
 
 
-def told_by_host(name: str, host: str) -> GpufabricError:
-    """The error for a variable of ours that is among the facts of a host."""
+def refused_fact(name: str, host: str) -> GpufabricError:
+    """The error that refuses a variable of ours among the facts of a host."""
     return GpufabricError(
         f"{name}: it is among the facts of {host}, which take precedence over the inventory, and a host is not to decide what"
         f" runs elsewhere. If a set_fact of yours made it, remove its cacheable; else find out what on {host} reports it. If"
@@ -150,7 +150,7 @@ class VariablesAction(ActionBase):
         for name in asked:
             # A play may have gathered them since all hosts were looked at.
             if name in (self._task_vars.get("ansible_facts") or ()):
-                raise told_by_host(name, self._task_vars["inventory_hostname"])
+                raise refused_fact(name, self._task_vars["inventory_hostname"])
         return read_values(specs, {name: self.value_of(name) for name in asked})
 
     def value_of(self, name: str) -> t.Any:
