@@ -204,7 +204,8 @@ def test_names_that_do_not_come_are_explained(cluster, cluster_player, pods, fau
     assert f"\nstale: {EARLIER} (stale-0)\n" in text and "give each job a name of its own" in text
     faults.fault("bare name of a pod", bare["problems"], "dns-bare-name", "nowhere-0", "mpi_hostfile", "the cluster")
     for path in ("/etc/resolv.conf", "/etc/hosts"):
-        assert f"--- {path} ---\n{pods.exec('launcher', 'cat', path).stdout.rstrip()}" in text
+        lines = pods.exec("launcher", "cat", path).stdout.rstrip().splitlines()
+        assert "\n".join([f"--- {path} ---", *(f"  {line}" for line in lines)]) in text
 
     # The addresses are known, so no DNS is needed.
     names = [f"{service}-0.{service}" for service in ("missing", "astray", "stale")]
@@ -238,7 +239,8 @@ def test_names_that_only_resolve_in_full(cluster, pods, launcher):
         assert result["hosts"] == [{"name": f"{name}.cluster.local", "address": address, "slots": 1}]
     assert failed["unresolved"] == [name]
     (text,) = map(text_of, results(played, FAIL))
-    assert f"Set rewrite_fqdn to auto or true, or write {name}.cluster.local in" in text
+    words = f"Set rewrite_fqdn (for an MPIJob mpijob_rewrite_fqdn) to auto or true, or write {name}.cluster.local in"
+    assert words in " ".join(text.split())
     assert f"nameserver {config['nameservers'][0]}; search none" in text
 
 

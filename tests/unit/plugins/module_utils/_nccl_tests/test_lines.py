@@ -35,3 +35,15 @@ def test_lines_of_a_file_do_not_depend_on_its_blocks(monkeypatch, size):
 
 def test_only_lines_of_nccl_that_hold_nothing_else_are_no_candidates():
     assert [line for line in LINES if not is_candidate(line)] == [OF_NCCL] * 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16"),
+        *("char", "int", "uint", "fp8_e4m3", "fp8_e5m2", "f8e4m3", "f8e5m2"),
+    ],
+)
+def test_a_row_behind_a_line_of_nccl_is_seen_whatever_its_type(name):
+    hidden = f"g2:1:1 [0] NCCL INFO      1024     256  {name}  sum"
+    assert list(lines_of(io.BytesIO(f"{hidden}\n".encode()))) == [(hidden, True)]
