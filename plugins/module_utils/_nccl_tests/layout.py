@@ -46,6 +46,10 @@ class Layout:
     unit: float = 1.0
     stamped: bool = False
 
+    def is_like(self, other: Layout | None) -> bool:
+        """Whether another one has the same columns."""
+        return other is not None and dataclasses.replace(other, unit=self.unit) == self
+
 
 class UnknownColumns(Exception):
     """A header that is none of nccl-tests."""

@@ -49,6 +49,8 @@ _ENDS_OF_TYPES = (
     "fp8_",
     "f8e",
 )
+#: In the lines of a summary.
+SUMMARY = ("Out of bounds values", "Avg bus bandwidth")
 _ROW_BEGIN = re.compile(rf"\s\d{{1,19}}\s+\d{{1,19}}\s+{TYPES}\s")
 
 
@@ -68,7 +70,7 @@ class Lines:
         self._carry = carry if len(carry) <= LONGEST else carry[: LONGEST - _END] + carry[-_END:]
         if self._log is not None and (_ANY_OF_NCCL in text or _BANNER in text):
             self._log.feed(lines)
-        if "CCL version" in text or _has_piece(text) or any(end in text for end in _ENDS_OF_TYPES):
+        if "CCL version" in text or _has_piece(text) or any(word in text for word in (*_ENDS_OF_TYPES, *SUMMARY)):
             found = [line for line in lines if is_candidate(line)]
         else:
             found = [line for line in lines if _OF_NCCL not in line]
@@ -127,11 +129,13 @@ def lines_of(file: t.IO[bytes], log: TestLogs | None = None) -> t.Iterator[tuple
 def is_candidate(line: str) -> bool:
     """Whether a line may hold a piece of the output.
 
-    In NCCL's own lines that is its version, a piece of a row before them, whose columns are many blanks apart, or a row behind one that
-    was not printed to its end.
+    In NCCL's own lines that is its version, a piece of a row before them, whose columns are many blanks apart, or a row or a summary
+    behind one that was not printed to its end.
     """
     before, mark, own = line.partition(_OF_NCCL)
-    return not mark or _BLANKS in before or "CCL version" in line or _ROW_BEGIN.search(own) is not None
+    if not mark or _BLANKS in before or "CCL version" in line:
+        return True
+    return any(word in own for word in SUMMARY) or _ROW_BEGIN.search(own) is not None
 
 
 def _has_piece(text: str) -> bool:

@@ -94,6 +94,7 @@ _MARKS = {
     "out_of_bounds": "Out of bounds values",
     "average": "Avg bus bandwidth",
 }
+_SUMMARY = ("out_of_bounds", "average")
 ORDER = {kind: index for index, kind in enumerate([*LINES, "row"])}
 TABLE = ORDER["header"]
 
@@ -159,6 +160,12 @@ class TextReader:
         if matches:
             for match, end in zip(matches, [*(match.start() for match in matches[1:]), len(begin)]):
                 self._row(begin[: match.start()], match, begin[match.end() : end], whole or end < len(begin))
+            return
+        # Any rank may have printed something before it on its line.
+        summary = [(kind, found) for kind in _SUMMARY if _MARKS[kind] in text for found in LINES[kind].finditer(text)]
+        for kind, found in summary:
+            self._line(kind, found)
+        if summary:
             return
         for kind, mark in _MARKS.items():
             line_of_kind = LINES[kind].search(begin) if mark in begin else None
@@ -246,6 +253,7 @@ class TextReader:
     def _header(self, header: str) -> None:
         self._open_table = True
         title, self._title = self._title, ""
+        before = self._layout
         try:
             self._layout = layout_of(header, title)
         except HeaderCut:
@@ -254,6 +262,9 @@ class TextReader:
             self._layout = None
             if not self.unknown:
                 self.unknown.append(str(error))
+        # Those that several processes print are the same.
+        if before is not None and not before.is_like(self._layout):
+            self.tests[-1].lose(header)
 
     def _other(self, text: str, whole: bool) -> None:
         """A line that is none of the known ones: a piece of a row, NCCL's version, an error, or anybody's."""
@@ -269,6 +280,9 @@ class TextReader:
             self.tests[-1:] = found = read_json([text[text.index('{"version":') :]])
             check_amount("tests", len(self.tests))
             self._count(sum(len(test.ranks) + len(test.rows) for test in found))
+            for test in found:
+                # What follows is another one.
+                test.stage = ORDER["row"]
             return
         if "-place" in text:
             self._title = text

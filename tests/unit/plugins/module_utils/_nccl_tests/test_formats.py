@@ -475,6 +475,12 @@ def test_json_does_not_stand_for_the_table_that_follows_it(tmp_path, name):
             assert documents[-1]["verdict"] == "incomplete" and documents[-1]["lost_rows"]
 
 
+def test_neither_does_it_behind_the_first_line():
+    table = (FIXTURES / "plain.txt").read_text(encoding="utf-8")
+    text = "Hello\n" + (FIXTURES / "json-3.json").read_text(encoding="utf-8") + "\n"
+    assert parse_results((text + table).splitlines(keepends=True)) == [*read("json-3.json"), *read("plain.txt")]
+
+
 def test_all_files_in_one_text_are_as_many_tests():
     names = [
         "2018.txt",

@@ -434,6 +434,41 @@ def test_nobody_takes_a_row_away_by_what_he_prints_before_it(tmp_path, before):
     assert document["verdict"] == "incomplete"
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "g2:1:1 [0] NCCL INFO ",
+        " Rank  1 Group  0 Pid 1 on g2 device  0 [0000:01:00] ",
+        "# Out of bounds values : 0 OK ",
+        "#" * 40_000,
+        "x" * (2 << 20),
+    ],
+)
+def test_nobody_takes_the_summary_away_by_what_he_prints_before_it(tmp_path, before):
+    """Another rank may have printed one that passed, in its place."""
+    passed = "# Out of bounds values : 0 OK"
+    text = NCCL.replace(passed, f"{passed}\n{before}# Out of bounds values : 3 FAILED")
+    path = tmp_path / "output.txt"
+    path.write_text(text, encoding="utf-8")
+    with path.open(encoding="utf-8") as lines:
+        for (document,) in (parse_file(path), parse_results(lines)):
+            assert document["verdict"] == "fail" and "wrong-values" in ids(document)
+
+
+def test_a_second_header_that_hides_columns_loses_rows():
+    """Any rank may print one, whose last columns have other names."""
+    wrong = LAST_ROW[: LAST_ROW.rindex("0")] + "3"
+    text = NCCL.replace(LAST_ROW, wrong)
+    assert parse_one(text)["summary"]["wrong"] == 3
+    lines = text.splitlines(keepends=True)
+    first_row = next(index for index, line in enumerate(lines) if "     float " in line)
+    forged = "# size count type busbw\n# out-of-place\n# size count type redop root time algbw busbw #wrong a b c d\n"
+    document = parse_one("".join([*lines[:first_row], forged, *lines[first_row:]]))
+    assert "rows-lost" in ids(document) and not document["complete"]
+    # That of another process is the same.
+    assert parse_one(NCCL.replace(HEADER, f"{HEADER}\n{HEADER}")) == parse_one(NCCL)
+
+
 def test_missing_row_shows_in_the_average():
     document = parse_one(NCCL.replace(LAST_ROW + "\n", ""))
     assert (ids(document), document["verdict"]) == (["average-differs"], "incomplete")
