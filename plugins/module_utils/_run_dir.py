@@ -305,11 +305,12 @@ def nearest_existing(path: str) -> str:
     return path
 
 
-def foreign_on_way(path: str, uid: int) -> t.Iterator[tuple[str, str]]:
+def foreign_on_way(path: str, uid: int, filled: str = "") -> t.Iterator[tuple[str, str]]:
     """The directories on the way to a path in which others than root and a user can replace what is there, and who, in words.
 
     Everybody can do so in one that everybody may write, and whom a group or an access control list lets write it in others, but for
-    those with the sticky bit, such as /tmp. Not in a pod: volumes come so there, and only the pod's users see them.
+    those with the sticky bit, such as /tmp. Not in a pod: volumes come so there, and only the pod's users see them. ``filled``: one in
+    which others are not to put anything either, which that bit does not keep them from.
     """
     is_pod = "KUBERNETES_SERVICE_HOST" in os.environ
     trusted = {0, uid, *_users_without_a_number()}
@@ -317,7 +318,7 @@ def foreign_on_way(path: str, uid: int) -> t.Iterator[tuple[str, str]]:
         status = _status(directory)
         if status.st_uid not in trusted:
             yield directory, f"belongs to uid {status.st_uid}, who"
-        elif not stat.S_ISDIR(status.st_mode) or status.st_mode & stat.S_ISVTX or is_pod:
+        elif not stat.S_ISDIR(status.st_mode) or (status.st_mode & stat.S_ISVTX and directory != filled) or is_pod:
             continue
         elif status.st_mode & stat.S_IWOTH:
             yield directory, "may be written by everybody, who"

@@ -142,7 +142,7 @@ class Installation:
 
     def check_way(self) -> None:
         """Raise NodeError where others can put something in place of the directory, or of one on the way to it."""
-        for path, whose in foreign_on_way(nearest_existing(self.path), os.geteuid()):
+        for path, whose in foreign_on_way(nearest_existing(self.path), os.geteuid(), self.path):
             raise NodeError(
                 f"{path}, on the way to {self.path}, {whose} can put other programs there; set nccl_tests_dir to a path below"
                 " directories of root and of this user that nobody else may write",

@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import types
 
@@ -168,6 +169,28 @@ def test_a_directory_that_everybody_may_write_is_refused(installation):
     os.chmod(installation.path, 0o777)
     with pytest.raises(NodeError, match="everybody may write it"):
         installation.check()
+
+
+@pytest.mark.parametrize(("mode", "taken"), [(0o2775, False), (0o3775, False), (0o1777, False), (0o3755, True)])
+@pytest.mark.parametrize("is_made", [False, True])
+def test_a_directory_that_others_may_put_programs_into_is_refused(monkeypatch, mode, taken, is_made):
+    """The sticky bit keeps what is there already; in a directory above it, it is enough."""
+    if os.geteuid() != 0:
+        pytest.skip("takes root, to have a directory of another group")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    # Not tmp_path, which lies below a directory that everybody may write.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
+        team = f"{base}/team"
+        os.mkdir(team)
+        os.chown(team, 0, 100)
+        os.chmod(team, mode)
+        made = Installation(f"{team}/nccl-tests" if is_made else team)
+        if taken or (is_made and mode & 0o1000):
+            made.create()
+            assert made.is_marked()
+        else:
+            with pytest.raises(NodeError, match="may be written by (gid 100|everybody), who"):
+                made.create()
 
 
 def test_a_mark_that_is_a_link_is_none(installation, tmp_path):
