@@ -10,12 +10,21 @@ from ansible import constants as C
 from ansible import context
 from ansible.errors import AnsibleFilterError
 from ansible.plugins.loader import connection_loader
-from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import (
-    problems_markdown,
-    problems_text,
-)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import rendering
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import summary
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import inert
+
+
+def problems_markdown(problems: t.Sequence[t.Any], hosts: t.Sequence[t.Any] = ()) -> str:
+    """Problems and hosts as Markdown."""
+    return inert(rendering.problems_markdown(problems, hosts))
+
+
+def problems_text(problems: t.Sequence[t.Any], logs: t.Sequence[str] = ()) -> str:
+    """Problems as text for a terminal."""
+    # Before ansible-core 2.19, what a filter makes of hostvars is not marked as unsafe: set_fact would run a template in it.
+    return inert(rendering.problems_text(problems, logs))
 
 
 def ssh_endpoints(hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:

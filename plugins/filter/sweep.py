@@ -12,6 +12,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark import s
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results import sweep_analysis
 from ansible_collections.gpufabric.nccl.plugins.module_utils._results.tables import check_documents
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean_values, inert
 
 #: What is used of a planned point.
 _POINT = {
@@ -41,9 +42,10 @@ def sweep_results(
             _check_point(f"points[{number}]", point)
         _check("default", default or {}, t.Mapping, "variables, each with a value")
         _check("bands", bands, (list, tuple), "a list of sizes, such as 64K")
-        return sweep_analysis.sweep_results(check_documents(documents), points, default, bands)
+        found = sweep_analysis.sweep_results(check_documents(documents), points, default, bands)
     except GpufabricError as error:
         raise AnsibleFilterError(f"sweep_results: {error}") from error
+    return t.cast("dict[str, t.Any]", clean_values(found, inert))
 
 
 def _check(option: str, value: t.Any, kind: t.Any, allowed: str) -> None:

@@ -7,7 +7,16 @@ from __future__ import annotations
 import pytest
 from ansible import context
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufabric.nccl.plugins.filter.preflight import ssh_endpoints
+from ansible_collections.gpufabric.nccl.plugins.filter.preflight import FilterModule, ssh_endpoints
+
+
+@pytest.mark.parametrize("name", ["problems_markdown", "problems_text"])
+def test_a_text_of_a_machine_is_no_template(name):
+    """Before ansible-core 2.19, set_fact may run one in what a filter makes of hostvars."""
+    text = "{{ lookup('pipe', 'id') }}"
+    problem = {"id": text, "severity": "error", "host": text, "cause": text, "cure": "D.", "evidence": text}
+    made = FilterModule().filters()[name]([problem])
+    assert "lookup(" in made and "{{" not in made
 
 
 def test_odd_values_of_the_inventory_are_no_error_of_python():

@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import copy
+import json
 import pathlib
+import re
 
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufabric.nccl.plugins.filter.results import FilterModule
+from ansible_collections.gpufabric.nccl.plugins.filter.sweep import sweep_results
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import sweep_points
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.parser import parse_results
 
@@ -22,6 +25,25 @@ FILTERS = FilterModule().filters()
 )
 def test_text(name, begin):
     assert FILTERS[name](parse_results(TEXT.splitlines())).startswith(begin)
+
+
+@pytest.mark.parametrize("name", sorted(FILTERS))
+def test_a_text_of_a_machine_is_no_template(name):
+    """Before ansible-core 2.19, set_fact may run one in what a filter makes of hostvars."""
+    template = "{{ lookup('pipe', 'id') }}{% if true %}{# x #}"
+    (document,) = parse_results(TEXT.splitlines())
+    problem = {
+        "id": template,
+        "severity": "error",
+        "host": template,
+        "cause": template,
+        "cure": "D.",
+        "evidence": template,
+    }
+    odd = {**document, "collective": template, "problems": [problem]}
+    odd["rows"] = [{**row, "type": template} for row in document["rows"]]
+    made = FILTERS[name]([odd], *([[odd]] if name == "compare_results" else []))
+    assert "lookup(" in repr(made) and not re.search(r"\{[{%#]", json.dumps(made))
 
 
 @pytest.mark.parametrize("name", sorted(FILTERS))
@@ -46,6 +68,12 @@ def swept():
     wrong = {"id": "run-failed", "severity": "error", "host": None, "cause": "C.", "cure": "D.", "evidence": "E"}
     documents[1] = {**documents[1], "rows": [], "problems": [wrong], "verdict": "fail"}
     return documents
+
+
+def test_a_name_of_a_point_is_no_template():
+    documents = swept()
+    documents[1]["points"]["sweep"] = {**documents[1]["points"]["sweep"], "name": "{{ 7 * 7 }}"}
+    assert sweep_results(documents)["excluded"][0]["name"] == "{ { 7 * 7 }}"
 
 
 def test_points_of_a_sweep_are_told_together():
