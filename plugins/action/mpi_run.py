@@ -146,6 +146,11 @@ class ActionModule(NodeAction):
 
     def _follow_checked(self, begun: dict[str, t.Any]) -> dict[str, t.Any]:
         """As _follow. A launcher may answer with anything."""
+        destination = self._options.get("fetch_dest")
+        if destination is not None:
+            # If the output of this run cannot be fetched, that of an earlier one would be taken for it.
+            with contextlib.suppress(OSError):
+                os.unlink(_archive_in(destination))
         try:
             runner = check_answer(self._launcher, "runner", begun.pop("runner"), _RUNNER)
             # Texts of events were cleaned as they came, when what is escaped in JSON was not yet to be seen.
@@ -336,7 +341,7 @@ class ActionModule(NodeAction):
         destination = self._options["fetch_dest"]
         if destination is not None:
             source = os.path.join(directory, "output.tar.gz")
-            target = os.path.join(unfrackpath(destination, follow=False), "output.tar.gz")
+            target = _archive_in(destination)
             try:
                 self._fetch(source, target)
                 done.append(source)
@@ -430,6 +435,10 @@ def _without_launcher(
             known[number] = {"status": status, "problems": [lost], "unread": "the point did not finish"}
             status = "not_run"
     return assemble(points, known, {"msg": why})
+
+
+def _archive_in(destination: str) -> str:
+    return os.path.join(unfrackpath(destination, follow=False), "output.tar.gz")
 
 
 def _in_archive(point: t.Mapping[str, t.Any], directory: str, archive: str) -> dict[str, str]:

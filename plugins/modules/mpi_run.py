@@ -218,6 +218,7 @@ options:
   fetch_dest:
     description:
       - Directory on the controller for the output of all points, in one compressed file, C(output.tar.gz), for its user alone.
+      - That of an earlier run is removed when the run begins.
       - If the output cannot be fetched, the task warns. The files stay on the launcher.
       - Used with O(state=finished).
     type: path

@@ -220,6 +220,15 @@ def test_a_broken_archive_loses_no_result(tmp_path, broken):
     assert "the output of the run stays on g1" in result["warnings"][0] and list(tmp_path.iterdir()) == []
 
 
+def test_output_of_an_earlier_run_is_not_left_for_that_of_one_that_is_lost(monkeypatch, tmp_path):
+    archive = tmp_path / "output.tar.gz"
+    archive.touch()
+    Launcher("").follow(monkeypatch, points=[{"timeout": 1.0}])
+    assert archive.exists()
+    outcome = Launcher("").follow(monkeypatch, points=[{"timeout": 1.0}], fetch_dest=str(tmp_path))
+    assert "g1 is not over" in outcome["msg"] and not archive.exists()
+
+
 def test_when_a_run_is_over_nobody_seems_to_wait_for_it_any_more(tmp_path):
     """Another controller of the owner, such as the container of the next job, would be refused for a minute."""
     for name in ("polled", "unclaimed", "run.json"):
