@@ -449,8 +449,13 @@ def _shown(name: str, value: str) -> str | None:
 
 
 def notes(launch: Launch) -> list[str]:
-    """What is not passed on as the user has set it, and why, one text each."""
-    return [text for _name, _value, text in _translated(launch) if text]
+    """What is not passed on as the user has set it, and why, one text each; and that another agent logs in than that of the run."""
+    agents = [
+        f"mca: {name} is used in place of {' '.join(launch.agent)}, which has the keys and ports of the run"
+        for name in launch.mca
+        if name in ("plm_rsh_agent", "plm_ssh_agent")
+    ]
+    return [*(text for _name, _value, text in _translated(launch) if text), *agents]
 
 
 def environment(launch: Launch, inherited: t.Mapping[str, str], point: t.Mapping[str, str]) -> dict[str, str]:

@@ -186,6 +186,14 @@ def test_parameters_of_the_user(version, name, value, becomes, why):
     assert len(said) == bool(why) and all(why in text for text in said)
 
 
+@pytest.mark.parametrize(("version", "said"), [("4.1.4", 1), ("5.0.11", 2)])
+def test_another_way_to_log_in_is_told(version, said):
+    """Hosts refuse who comes without the keys of the run, or to another port: nothing else says why."""
+    told = notes(launch(version, mca={"plm_rsh_agent": "ssh -o StrictHostKeyChecking=no"}))
+    assert len(told) == said
+    assert told[-1] == f"mca: plm_rsh_agent is used in place of {AGENT}, which has the keys and ports of the run"
+
+
 def test_five_is_told_whose_parameter_it_is():
     command = argv(launch("5.0.11", mca={"plm_rsh_delay": "1", "osc": "rdma"}), {}, (), ["x"])
     assert pairs(command, "--prtemca") == {"plm_ssh_delay": "1"} and pairs(command, "--mca")["osc"] == "rdma"

@@ -452,6 +452,16 @@ def test_dips_and_cliffs_are_those_of_one_type_and_operation(rule, name, curves,
     assert entry["value"] == value
 
 
+def test_there_is_no_dip_below_a_bandwidth_of_0():
+    """nccl-tests print two decimals, and a time of 0 tells no more."""
+    _result, entry = judged({"dip_percent": 5}, of_types([(1 << 20, 0.0), (2 << 20, 0.0)], name="busbw"))
+    assert (entry["passed"], "no bandwidth was measured" in entry["message"]) == (None, True)
+    _result, entry = judged(
+        {"dip_percent": 5}, of_types([(1 << 20, 0.0), (2 << 20, 4.0), (4 << 20, 1.0)], name="busbw")
+    )
+    assert (entry["passed"], entry["value"]) == (False, 75)
+
+
 @pytest.mark.parametrize(
     ("that", "passed", "told"),
     [
@@ -758,6 +768,12 @@ def test_one_host_has_no_network():
     _result, entry = judged({"transport": {"network": "IB", "nvls": True}}, document(hosts=1, transport=alone))
     assert (entry["passed"], entry["rule"]) == (None, "transport IB, NVLS")
     assert entry["message"].endswith("all ranks are on one host")
+    # Of what ranks of one host have, it is told; of a network, not even a wrong one.
+    verdicts = [
+        judged({"transport": {name: value}}, document(hosts=1, transport=alone))[1]["passed"]
+        for name, value in (("nvls", True), ("nvls", False), ("network", "RoCE"), ("gdr", False), ("nics", 1))
+    ]
+    assert verdicts == [True, False, None, None, None]
 
 
 @pytest.mark.parametrize(
