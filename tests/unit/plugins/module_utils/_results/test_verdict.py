@@ -518,6 +518,13 @@ def test_baseline(factors, percent, slower, passed):
     assert result["verdict"] == {True: "pass", False: "fail", None: "unchecked"}[passed]
 
 
+def test_the_limit_of_a_baseline_is_that_of_one_size():
+    """Each size has a limit of its own: a report is to draw none from the first size to the last."""
+    rule = {"baseline_percent": 5, "metric": "out_of_place.busbw"}
+    _result, entry = judged(rule, runs(1)[0], baseline=make_baseline(runs(1, 1.01, 0.99)))
+    assert entry["passed"] is True and "min_bytes" not in entry and "max_bytes" not in entry
+
+
 @pytest.mark.parametrize(("cycles", "verdict"), [((370, 380, 360, 340), "pass"), ((350, 380, 350, 350), "fail")])
 def test_a_soak_is_held_against_a_baseline_of_soaks_by_its_median(cycles, verdict):
     """The baseline has the medians of its runs, which scatter less than single cycles."""
