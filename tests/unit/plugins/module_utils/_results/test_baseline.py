@@ -66,6 +66,26 @@ def test_statistics_of_several_runs():
     assert baseline["runs"][0]["hosts"] and baseline["runs"][0]["devices"]
 
 
+def test_a_placement_that_was_not_measured_is_in_no_baseline():
+    """As rccl-tests have it with -O, and a replay in place."""
+    half = run()
+    for row in half["rows"]:
+        row["in_place"] = None
+    assert {entry["placement"] for entry in make_baseline([half])["measurements"]} == {"out_of_place"}
+    rows = compare_results([half], [run(0.5)])["rows"]
+    assert {(row["placement"], row["outcome"]) for row in rows} == {
+        ("out_of_place", "noise unknown"),
+        ("in_place", "only after"),
+    }
+
+
+def test_a_comparison_is_in_the_order_of_sizes_and_has_signs():
+    compared = compare_results([run(1.0)], [run(0.5)])
+    sizes = [row["size"] for row in compared["rows"] if row["placement"] == "out_of_place"]
+    assert sizes == sorted(sizes) and len(sizes) == len(DOCUMENT["rows"])
+    assert compared["table"].count("+100.0") == len(compared["rows"]) == compared["markdown"].count("+100.0")
+
+
 def test_roots_are_kept_apart_and_a_run_counts_once():
     other = run(2.0)
     for row in other["rows"]:
