@@ -597,6 +597,20 @@ def test_html_says_all_there_is(whole):
     assert text.index("Problems and cures") < text.index("Bus bandwidth over size") < text.index("Provenance")
 
 
+def test_colours_of_the_page_say_what_its_words_say(whole):
+    html = whole["html"]
+    assert '<section class="banner is-fail" aria-label="Verdict">' in html
+    assert '<section class="banner is-pass" aria-label="Verdict">' in rendered(make_report(parsed()))["html"]
+    tags = set(re.findall(r'<span class="tag is-([a-z]+)">([^<]*)</span>', html))
+    tones = {"good": "pass", "bad": "fail", "unreachable": "fail", "suspect": "incomplete"}
+    assert {"pass", "fail", "good", "bad", "error"} <= {word for _tone, word in tags}
+    assert [(tone, word) for tone, word in tags if tone != tones.get(word, word)] == []
+    cards = re.findall(r'<article class="card problem is-(\w+)">.*?<span class="tag is-(\w+)">', html, re.DOTALL)
+    assert cards and all(card == severity for card, severity in cards)
+    gains = re.findall(r'title="([+-])[0-9.]+" style="--key: var\(--(\w+)\)"', html)
+    assert set(gains) == {("+", "pass"), ("-", "fail")}
+
+
 def test_html_asks_for_nothing(whole):
     page = Page(whole["html"])
     assert [
