@@ -484,7 +484,8 @@ def _by_cpu(documents: t.Sequence[ResultDocument]) -> str:
     count = sum(map(_is_cpu, documents))
     if not count:
         return ""
-    if count < len(documents):
+    # One that printed nothing, since a host was lost, names no program.
+    if count < sum(bool(document["tool"]["name"]) for document in documents):
         return f"; {count} of {len(documents)} tests by the CPU program, which does not test NCCL"
     return ", by the CPU program: NCCL was not tested"
 

@@ -48,7 +48,8 @@ class _Collector:
         overall = _gauge(
             "verdict", "1 for the verdict over all tests of the run, 0 for the others.", ("run", "tool", "verdict")
         )
-        tools = ",".join(dict.fromkeys(test.document["tool"]["name"] or "" for test in report.tests))
+        # A test that printed nothing, since a host was lost, names no program.
+        tools = ",".join(filter(None, dict.fromkeys(test.document["tool"]["name"] for test in report.tests)))
         for verdict in VERDICTS:
             overall.add_metric([report.run_id, tools, verdict], int(verdict == report.verdict))
         yield overall

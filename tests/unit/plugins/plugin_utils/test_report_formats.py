@@ -523,6 +523,19 @@ def test_a_value_that_was_not_checked_is_empty_and_not_0():
     assert 'message="the values were not checked"' in texts["junit"]
 
 
+def test_tests_that_printed_nothing_are_by_no_other_program():
+    """A worker that was lost in mid-sweep: all of the run was by the CPU program."""
+    (document,) = parsed()
+    cpu = {**document, "tool": {**document["tool"], "name": "cpu"}}
+    lost = {**document, "tool": {"name": None, "version": None, "nccl_version": None}, "rows": [], "verdict": "fail"}
+    labels = [
+        dict(labels)["tool"]
+        for name, labels in samples_of(render(make_report([cpu, lost]), ["openmetrics"])[0]["openmetrics"])
+        if name == "gpufabric_nccl_verdict"
+    ]
+    assert labels and set(labels) == {"cpu"}
+
+
 def test_junit(whole):
     suites = JUNIT.decode(whole["junit"])["testsuite"]
     assert [(suite["@name"], suite["@tests"], suite["@failures"], suite["@errors"]) for suite in suites] == [

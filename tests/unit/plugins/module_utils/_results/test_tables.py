@@ -89,6 +89,15 @@ def test_table_says_what_was_not_measured_with_nccl():
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_tests_that_printed_nothing_are_by_no_other_program():
+    """A worker that was lost in mid-sweep: all of the run was by the CPU program."""
+    lost = {**CPU[0], "tool": {"name": None, "version": None, "nccl_version": None}, "rows": [], "verdict": "fail"}
+    told = "Verdict over 3 tests: FAIL, by the CPU program: NCCL was not tested\n"
+    assert results_table([*CPU, lost, lost]).endswith(told)
+    assert results_table([*NCCL, *CPU, lost]).endswith("1 of 3 tests by the CPU program, which does not test NCCL\n")
+    assert results_table([lost]).endswith("Verdict over 1 test: FAIL\n")
+
+
 def test_table_may_leave_the_words_of_problems_to_the_end_of_a_play():
     (document,) = CUT
     problem = document["problems"][0]
