@@ -624,6 +624,16 @@ def test_colours_of_the_page_say_what_its_words_say(whole):
     assert set(gains) == {("+", "pass"), ("-", "fail")}
 
 
+def test_the_page_names_the_host_of_a_problem():
+    (document,) = parsed()
+    cause = {"severity": "error", "cause": "C", "cure": "Do that.", "evidence": "seen so"}
+    problems = [{**cause, "id": "port-down", "host": "gpu-5"}, {**cause, "id": "run-failed", "host": None}]
+    html = rendered(make_report([{**document, "problems": problems, "verdict": "fail"}]))["html"]
+    text = " ".join(" ".join(Page(html).texts).split())
+    assert "error port-down on gpu-5 · test 1. all_reduce What to do Do that. Seen seen so" in text
+    assert "error run-failed · test 1. all_reduce What to do" in text
+
+
 def test_html_asks_for_nothing(whole):
     page = Page(whole["html"])
     assert [
