@@ -18,6 +18,7 @@ description:
     M(gpufabric.nccl.mpi_run) do together.
   - Refuses to end a run that another owner is using, if O(claim) says who asks.
   - Does not touch other runs, nor files of other owners in the run's directory.
+  - Warns if it finds nothing of the run, and another user of the node has a run of that name.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -80,9 +81,10 @@ run_dir:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
-from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup, find_others
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 
 def run(params: dict, check_mode: bool) -> dict:
@@ -96,13 +98,23 @@ def run(params: dict, check_mode: bool) -> dict:
     leftovers = cleanup.plan()
     if leftovers and not check_mode:
         cleanup.apply(leftovers)
+    others = [] if leftovers or not run_dir.is_default else find_others(run_dir)
     return {
         "changed": bool(leftovers),
         "diff": leftovers.as_diff(),
         "ended": list(leftovers.ended),
         "removed": list(leftovers.removed),
         "run_dir": run_dir.path,
+        **({"warnings": [_warning(run_dir.run_id, others)]} if others else {}),
     }
+
+
+def _warning(run_id: str, others: list) -> str:
+    """One text for all hosts, so that it is shown once."""
+    return (
+        f"the run {run_id} of {listing(others)} stays as it is: only that user can end it, so give teardown the ansible_user, or the"
+        " become, of the run"
+    )
 
 
 def main() -> None:
