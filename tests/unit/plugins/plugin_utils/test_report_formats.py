@@ -605,6 +605,7 @@ def test_html_says_all_there_is(whole):
         ),
     ):
         assert words in text
+    assert "A pattern for --limit that leaves out what is not good: all:!gpu-5" in text
     # Two collectives, and the pairs, each for a desk and for a phone.
     assert page.names.count("svg") == 6
     assert text.index("Problems and cures") < text.index("Bus bandwidth over size") < text.index("Provenance")

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
     check_free,
     check_nodes,
+    check_settings,
     choose_backend,
     complete_results,
     control_network,
@@ -489,6 +490,13 @@ def test_the_data_interface_by_its_one_name_or_for_each_node():
     assert [one.host for one in error.value.problems] == ["g3"]
 
 
+def test_zero_means_no_limit_where_that_is_documented():
+    check_settings({**SETTINGS, "silence_timeout": 0, "orphan_timeout": "0", "warmup_iterations": 0})
+    for name in ("timeout", "startup_timeout", "time_limit", "iterations"):
+        with pytest.raises(OptionError, match=f"^nccl_benchmark_{name}: 0 "):
+            check_settings({**SETTINGS, name: 0})
+
+
 def outcome(**changes):
     values = {"status": "finished", "exit_status": 0, "duration": 1.0, "stdout_path": "/x/1/stdout", "problems": []}
     return {**values, **changes}
@@ -537,6 +545,18 @@ def test_complete_results_holds_no_value_that_may_be_a_token():
     plan = {"points": [{**POINT, "env": env}], "sweep": [swept]}
     (document,) = complete_results(plan, {"points": [outcome(results=[DOCUMENT])]})
     assert document["points"]["env"]["MY_LEVEL"] == "3" and "s3cr3t" not in str(document)
+
+
+def test_complete_results_has_the_collective_and_the_number_of_points_of_a_sweep():
+    """The name of a point has its setting, too; by it no two points would be of the same collective."""
+    swept = [{"collective": "all_reduce", "env": {"NCCL_ALGO": algorithm}, "id": algorithm} for algorithm in ("A", "B")]
+    points = [{**POINT, "name": f"all_reduce NCCL_ALGO={point['id']} #1"} for point in swept]
+    outcomes = [outcome(results=[DOCUMENT]), outcome(status="failed", exit_status=1)]
+    documents = complete_results({"points": points, "sweep": swept}, {"points": outcomes})
+    assert [document["collective"] for document in documents] == ["all_reduce"] * 2
+    assert [document["points"]["sweep"] for document in documents] == [{**point, "total": 2} for point in swept]
+    (alone, _failed) = completed(*outcomes)
+    assert (alone["collective"], "sweep" in alone["points"]) == ("all_reduce", False)
 
 
 def test_complete_results_names_the_hosts_of_nccls_warnings():
