@@ -18,7 +18,7 @@ description:
     M(gpufabric.nccl.mpi_run) do together.
   - Refuses to end a run that another owner is using, if O(claim) says who asks.
   - Does not touch other runs, nor files of other owners in the run's directory.
-  - Warns if it finds nothing of the run, and another user of the node has a run of that name.
+  - Warns if it finds nothing of the run, and another user of the node has a run of that name, or it is in another directory.
 author:
   - gpufabric contributors (@gpufabric)
 extends_documentation_fragment:
@@ -81,8 +81,9 @@ run_dir:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
-from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup, find_others
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup, elsewhere, find_others
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import read_processes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
@@ -98,23 +99,30 @@ def run(params: dict, check_mode: bool) -> dict:
     leftovers = cleanup.plan()
     if leftovers and not check_mode:
         cleanup.apply(leftovers)
-    others = [] if leftovers or not run_dir.is_default else find_others(run_dir)
+    warnings = [] if leftovers else _warnings(run_dir)
     return {
         "changed": bool(leftovers),
         "diff": leftovers.as_diff(),
         "ended": list(leftovers.ended),
         "removed": list(leftovers.removed),
         "run_dir": run_dir.path,
-        **({"warnings": [_warning(run_dir.run_id, others)]} if others else {}),
+        **({"warnings": warnings} if warnings else {}),
     }
 
 
-def _warning(run_id: str, others: list) -> str:
-    """One text for all hosts, so that it is shown once."""
-    return (
-        f"the run {run_id} of {listing(others)} stays as it is: only that user can end it, so give teardown the ansible_user, or the"
-        " become, of the run"
-    )
+def _warnings(run_dir: RunDir) -> list:
+    """What is here of runs of the same name that are not meant. No text has the host, so that each is shown once."""
+    others = find_others(run_dir) if run_dir.is_default else []
+    warnings = [
+        f"the run {run_dir.run_id} in {path} stays as it is: to end that one, give teardown its gpufabric_run_dir"
+        for path in elsewhere(run_dir, read_processes())
+    ]
+    if others:
+        warnings.append(
+            f"the run {run_dir.run_id} of {listing(others)} stays as it is: only that user can end it, so give teardown the"
+            " ansible_user, or the become, of the run"
+        )
+    return warnings
 
 
 def main() -> None:

@@ -8,12 +8,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import pwd
+import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Identity,
@@ -32,6 +35,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import Change, MeshFiles
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import Sshd
 
+#: Where the configuration of a run's sshd is, in its command.
+_CONFIG = re.compile(r" -f (/\S+)/sshd/sshd_config ")
 #: Seconds that a look at other users' runs may take.
 _PATIENCE = 15.0
 
@@ -77,6 +82,19 @@ def _has_run(process: Process, run_id: str) -> bool:
     """
     directory = RunDir(run_id, None, process.uid).sshd
     return f" -f {directory}/sshd_config " in " ".join(process.command) or os.path.isdir(directory)
+
+
+def elsewhere(run_dir: RunDir, processes: t.Mapping[int, Process]) -> list[str]:
+    """The other directories of a run of this name and user whose sshd is here."""
+    found = []
+    for process in processes.values():
+        match = _CONFIG.search(" ".join(process.command))
+        if match and (process.uid, program_name(process.command)) == (run_dir.uid, "sshd"):
+            with contextlib.suppress(GpufabricError):
+                other = RunDir(run_dir.run_id, match.group(1))
+                if other.path != run_dir.path and other.read_mark().get("run_id") == run_dir.run_id:
+                    found.append(other.path)
+    return sorted(set(found))
 
 
 def _name_of(uid: int) -> str:

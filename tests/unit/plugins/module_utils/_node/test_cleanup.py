@@ -10,10 +10,12 @@ import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import (
     Leftovers,
     belonging,
+    elsewhere,
     others_with,
     program_name,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import Process
+from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import Change
 
 #: sshd 10 of the run with a session and its program; a shell 20 with the module 21 and its child; another user's 30.
@@ -101,3 +103,15 @@ def test_runs_of_the_same_name_of_other_users_are_told(monkeypatch):
     assert others_with("day", 0, {7: Process(7, 1, 4007, ("vi",))}) == []
     old = ("/usr/sbin/sshd", "-D", "-f", "/tmp/gpufabric-4007/day/sshd/sshd_config", "-E", "x")
     assert others_with("day", 0, {7: Process(7, 1, 4007, old)}) == ["uid 4007"]
+
+
+def test_a_run_in_another_directory_is_told(tmp_path):
+    """The play had gpufabric_run_dir, and the teardown has not."""
+    run_dir, other = RunDir("night", str(tmp_path / "own")), RunDir("night", str(tmp_path / "other"))
+    processes = {7: sshd_of(run_dir.uid, other.path)}
+    assert elsewhere(run_dir, processes) == []
+    other.create()
+    assert elsewhere(run_dir, processes) == [other.path]
+    assert elsewhere(other, processes) == []
+    assert elsewhere(RunDir("day", run_dir.path), processes) == []
+    assert elsewhere(run_dir, {7: sshd_of(run_dir.uid + 1, other.path)}) == []
