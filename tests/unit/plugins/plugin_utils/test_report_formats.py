@@ -1038,6 +1038,15 @@ def test_the_page_says_which_tests_have_a_problem(having, number, told):
     assert [page._problem(finding, number)["tests"] for finding in report.findings] == [told]
 
 
+def test_the_name_of_a_test_of_several_types_is_the_same_in_each_report():
+    (document,) = parsed()
+    rows = [
+        {**document["rows"][0], "type": kind, "redop": kind} for kind in ("uint8", "int8", "half", "float", "double")
+    ]
+    (test,) = make_report([{**document, "rows": rows}]).tests
+    assert (test.setting["type"], test.setting["redop"]) == ("double/float/half/int8",) * 2
+
+
 def test_curves_are_medians_of_repeats(swept):
     report = make_report(swept.documents)
     outside = [curve for curve in report.curves("all_reduce") if curve.placement == "out_of_place"]
