@@ -48,7 +48,7 @@ options:
     type: str
     default: ""
   environment:
-    description: A digest of the environment that nodes and play give to the programs. A search is not continued with another one.
+    description: The first letters of a digest of the environment that nodes and play give to the programs. A search is not continued with another one.
     type: str
     default: ""
   search:
