@@ -47,8 +47,10 @@ class ActionModule(ClusterAction):
         check_times(arguments)
         self.prepare(arguments, task_vars)
         begin = time.monotonic()
+        seen: t.Mapping[str, t.Any] | None = None
         while True:
             job, pods = self._look(arguments["name"], arguments["uid"])
+            seen = last_launcher(pods) or seen
             waited = time.monotonic() - begin
             self.show(progress(job, pods, arguments["workers"]) if job else "the MPIJob is gone")
             if job is None or is_finished(job):
@@ -72,6 +74,7 @@ class ActionModule(ClusterAction):
             "events": self._events(),
             "logs": self.crash_logs(pod for pod in pods if pod is not launcher),
             "launcher_log": log,
+            "lost_launcher": _lost(seen, launcher),
             "given_up": given_up,
             "waited": round(waited, 3),
         }
@@ -101,3 +104,10 @@ class ActionModule(ClusterAction):
             return "", ""
         answer = self.execute("kubernetes.core.k8s_log", name=launcher["metadata"]["name"], container="launcher")
         return own_log(answer.get("log") or ""), str(answer.get("msg") or "")
+
+
+def _lost(seen: t.Mapping[str, t.Any] | None, launcher: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
+    """The launcher's pod that was there, if it was deleted, or is about to go."""
+    if seen is None or (launcher is not None and not launcher["metadata"].get("deletionTimestamp")):
+        return None
+    return {"name": seen["metadata"]["name"], "node": seen["spec"].get("nodeName")}

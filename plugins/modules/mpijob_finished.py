@@ -94,6 +94,11 @@ launcher_log:
   returned: success
   type: str
   sample: "gpufabric-mpijob: stage names"
+lost_launcher:
+  description: The C(name) and C(node) of the launcher's pod, if it was there and was deleted, else V(null).
+  returned: success
+  type: dict
+  sample: {name: gpufabric-default-x7k2p-launcher-x7k2p, node: node-1}
 results:
   description: A result document of each point that was planned, also of one that was not run, with the problems that explain it.
   returned: success, with O(plan)

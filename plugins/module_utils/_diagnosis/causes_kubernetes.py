@@ -176,7 +176,7 @@ ENTRIES = (
         "The pod was deleted during the run[, and another one (uid {uid}) now has its name].",
         "Find out what deleted it, such as a drain of its node (kubectl get events), and run again.",
         precedence=CAUSE - 15,
-        found_by="worker_pods",
+        found_by=_BY_PODS,
     ),
     entry(
         "pod-restarted",

@@ -632,7 +632,7 @@ def job_problems(plan: Object, observed: Object, printed: Printed) -> list[Probl
     """Why a job did not do what it was to do, the first cause first; empty where it did.
 
     ``observed``: ``job``, ``pods``, ``events``, ``logs`` (last lines by pod), ``launcher_log``, ``waited`` (seconds),
-    ``given_up`` (bool): the time was over.
+    ``given_up`` (bool): the time was over, ``lost_launcher`` (``name``, ``node``): the launcher's pod that was there and is not any more.
     """
     job, pods, seconds = observed["job"], observed["pods"], f"{observed['waited']:.0f}"
     if condition_of(job, "Succeeded"):
@@ -650,6 +650,9 @@ def job_problems(plan: Object, observed: Object, printed: Printed) -> list[Probl
         blamed = {item.host for item in problems}
         # Names of pods that are not ready do not resolve, and these are told already.
         problems += [] if blamed and blamed >= _unresolved(printed) else _stage_problems(plan, observed, printed)
+    elif _is_cut(printed) and _launcher_was_deleted(observed):
+        lost = observed["lost_launcher"]
+        problems.append(problem("pod-lost", lost["name"], f"node {lost['node']}"))
     elif launcher is not None and launcher["status"].get("phase") == "Failed" and _is_cut(printed):
         found = _launcher_problem(plan, launcher, observed["launcher_log"])
         # What a program printed says more than an exit status.
@@ -663,6 +666,12 @@ def job_problems(plan: Object, observed: Object, printed: Printed) -> list[Probl
         said = f"{failed.get('reason')}: {failed.get('message') or ''}".rstrip(": ")
         problems.append(problem("mpijob-failed", evidence=said, reason=said.rstrip(".")))
     return problems
+
+
+def _launcher_was_deleted(observed: Object) -> bool:
+    """Whether the launcher's pod was deleted before the job failed. Its Job deletes it only when the job's time is over."""
+    failed = condition_of(observed["job"], "Failed") or {}
+    return bool(observed.get("lost_launcher")) and str(failed.get("reason")).startswith("BackoffLimitExceeded")
 
 
 def _is_cut(printed: Printed) -> bool:
@@ -680,6 +689,10 @@ def _pod_problems(plan: Object, observed: Object) -> list[Problem]:
     # After its end an operator may remove workers.
     absent = not is_finished(observed["job"]) and len(with_role(pods, "worker")) < len(plan["workers"])
     missing = [plan["name"]] if absent else []
+    # A Job makes the launcher, and the cluster tells the Job why it may not.
+    launcher = f"{plan['name']}-launcher"
+    if last_launcher(pods) is None and not is_finished(observed["job"]):
+        missing += [launcher] if launcher in {item["involvedObject"].get("name") for item in observed["events"]} else []
     return pod_problems(pods, observed["events"], observed["logs"], missing, "mpijob_")
 
 
@@ -693,7 +706,8 @@ def _launcher_problem(plan: Object, pod: Object, log: str) -> Problem:
         ),
         {},
     )
-    if not ended or ended.get("reason") in ("OOMKilled", "StartError", "ContainerCannotRun"):
+    known = ended.get("reason") in ("OOMKilled", "StartError", "ContainerCannotRun")
+    if not ended or known or pod["status"].get("reason"):
         return pod_problems([pod], [], {name: log}, prefix="mpijob_")[0]
     reason = ended.get("reason")
     outcome = f"exit status {ended['exitCode']}" + (f" ({reason})" if reason not in (None, "Error") else "")

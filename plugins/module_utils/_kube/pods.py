@@ -328,7 +328,8 @@ def _warnings(events: t.Iterable[Object], uid: str | None = None) -> list[str]:
 def _told(warnings: t.Sequence[str], host: str, ids: t.Collection[str], otherwise: str, **facts: t.Any) -> Problem:
     """The one of some causes that the latest of Kubernetes' warnings which names any tells, else another."""
     for said in reversed(warnings):
-        for item in diagnose([Source("kubernetes", [said], host)], None):
+        # A webhook may say it in several lines.
+        for item in diagnose([Source("kubernetes", [" ".join(said.split())], host)], None):
             if item.id in ids:
                 # Once more, with the facts.
                 return problem(item.id, host, said, **{**facts, "reason": _short(said)})
@@ -376,7 +377,8 @@ def _not_ready(pod: Object, events: t.Sequence[Object], log: str, prefix: str) -
             said = condition.get("message") or condition.get("reason") or ""
             settings = _scheduling_settings(said, prefix)
             return problem("pod-unschedulable", name, said, reason=_short(said), settings=settings)
-    if _is_evicted(status):
+    if status.get("phase") == "Failed" and status.get("reason"):
+        # Its containers have ended because of it.
         return _ended(pod, prefix)
     statuses = _waited_for(pod)
     for item in statuses:

@@ -642,6 +642,21 @@ def test_a_launcher_that_ended_and_is_still_said_to_be_ready(more, identity):
     assert [problem.id for problem in problems(seen)] == [identity]
 
 
+def test_a_launcher_that_was_evicted_has_no_log_any_more():
+    evicted = pod(LAUNCHER, "launcher", "Failed", False, reason="Evicted", message="low on memory", **ended(137))
+    (problem,) = problems(observed("Created", "Failed", pods=[*WORKERS, evicted]))
+    assert (problem.id, problem.host) == ("pod-evicted", LAUNCHER) and "low on memory" in problem.cause
+
+
+def test_a_launcher_that_was_deleted_is_told():
+    seen = observed("Created", "Failed", pods=WORKERS, lost_launcher={"name": LAUNCHER, "node": "n1"})
+    # Its Job deletes it when its time is over.
+    assert [item.id for item in problems(seen)] == ["mpijob-failed"]
+    seen["job"]["status"]["conditions"][-1]["reason"] = "BackoffLimitExceeded"
+    (problem,) = problems(seen)
+    assert (problem.id, problem.host) == ("pod-lost", LAUNCHER) and "n1" in problem.evidence
+
+
 def test_what_ssh_and_mpirun_say_is_told_of_the_worker():
     refused = (
         f"{MARK}worker gpufabric-n-worker-1 at 10.0.0.2: ssh: connect to host 10.0.0.2 port 2222: Connection refused"
@@ -691,6 +706,15 @@ def test_a_worker_that_is_not_there_is_told_in_the_operators_words():
     event["involvedObject"] = {"kind": "MPIJob", "name": "gpufabric-n"}
     first = problems(observed("Created", pods=[WORKERS[0]], events=[event], given_up=True))[0]
     assert "quota" in first.cause
+
+
+def test_a_launcher_that_is_not_let_be_made_is_told_in_the_words_of_its_job():
+    said = 'Error creating: pods "x" is forbidden: failed quota: q: must specify limits.cpu for: launcher'
+    event = {"type": "Warning", "reason": "FailedCreate", "message": said}
+    event["involvedObject"] = {"kind": "Job", "name": "gpufabric-n-launcher"}
+    (problem,) = problems(observed("Created", pods=WORKERS, events=[event], given_up=True))
+    assert (problem.id, problem.host) == ("pod-refused", "gpufabric-n-launcher")
+    assert "must specify limits.cpu" in problem.cause and "mpijob_pod_spec" in problem.cure
 
 
 def test_progress():
@@ -817,6 +841,9 @@ def test_other_ends_of_a_point(lines, identity):
             {"reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."},
             "pod-failed",
         ),
+        # As newer kubelets have it.
+        ({"reason": "Evicted", "message": "The node was low on resource: memory.", **ended(137)}, "pod-evicted"),
+        ({"reason": "Terminated", "message": "Pod was terminated.", **ended(143)}, "pod-failed"),
     ],
 )
 def test_a_launcher_that_was_ended_while_a_point_ran_is_told_in_kubernetes_words(more, identity):
