@@ -681,19 +681,25 @@ def _is_cut(printed: Printed) -> bool:
 
 def _pod_problems(plan: Object, observed: Object) -> list[Problem]:
     """Of pods that are not as they should be; a launcher that has run is told of elsewhere."""
+    # After its end an operator may remove workers, if the job says so.
+    is_cleaned = is_finished(observed["job"]) and _clean_pod_policy(observed["job"]) in ("Running", "All")
     pods = [
         pod
         for pod in observed["pods"]
-        if pod["metadata"]["name"] in plan["workers"] or pod["status"].get("phase") == "Pending"
+        if (pod["metadata"]["name"] in plan["workers"] or pod["status"].get("phase") == "Pending")
+        and not (is_cleaned and pod["metadata"].get("deletionTimestamp"))
     ]
-    # After its end an operator may remove workers.
     absent = not is_finished(observed["job"]) and len(with_role(pods, "worker")) < len(plan["workers"])
     missing = [plan["name"]] if absent else []
     # A Job makes the launcher, and the cluster tells the Job why it may not.
     launcher = f"{plan['name']}-launcher"
-    if last_launcher(pods) is None and not is_finished(observed["job"]):
+    if last_launcher(observed["pods"]) is None and not is_finished(observed["job"]):
         missing += [launcher] if launcher in {item["involvedObject"].get("name") for item in observed["events"]} else []
     return pod_problems(pods, observed["events"], observed["logs"], missing, "mpijob_")
+
+
+def _clean_pod_policy(job: Object) -> str:
+    return ((job.get("spec") or {}).get("runPolicy") or {}).get("cleanPodPolicy") or ""
 
 
 def _launcher_problem(plan: Object, pod: Object, log: str) -> Problem:

@@ -642,6 +642,18 @@ def test_a_launcher_that_ended_and_is_still_said_to_be_ready(more, identity):
     assert [problem.id for problem in problems(seen)] == [identity]
 
 
+def test_workers_that_the_operator_removes_at_the_end_are_no_cause():
+    going = [
+        {**item, "metadata": {**item["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}} for item in WORKERS
+    ]
+    done = pod(LAUNCHER, "launcher", "Failed", False, **ended(1))
+    text = f"{MARK}failed names {' '.join(item['metadata']['name'] for item in WORKERS)}"
+    seen = observed("Created", "Failed", pods=[*going, done], launcher_log=text)
+    assert {item.id for item in problems(seen)} == {"pod-deleted"}
+    seen["job"]["spec"] = {"runPolicy": {"cleanPodPolicy": "Running"}}
+    assert [item.id for item in problems(seen)] == ["names-unresolved"]
+
+
 def test_a_launcher_that_was_evicted_has_no_log_any_more():
     evicted = pod(LAUNCHER, "launcher", "Failed", False, reason="Evicted", message="low on memory", **ended(137))
     (problem,) = problems(observed("Created", "Failed", pods=[*WORKERS, evicted]))
@@ -715,6 +727,8 @@ def test_a_launcher_that_is_not_let_be_made_is_told_in_the_words_of_its_job():
     (problem,) = problems(observed("Created", pods=WORKERS, events=[event], given_up=True))
     assert (problem.id, problem.host) == ("pod-refused", "gpufabric-n-launcher")
     assert "must specify limits.cpu" in problem.cause and "mpijob_pod_spec" in problem.cure
+    later = observed("Created", pods=[*WORKERS, pod(LAUNCHER, "launcher")], events=[event], given_up=True)
+    assert [item.id for item in problems(later)] == ["mpijob-timeout"]
 
 
 def test_progress():
