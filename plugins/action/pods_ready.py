@@ -17,7 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import delete_command
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import JOB_LABEL, delete_command
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
     ENDED,
     in_rank_order,
@@ -207,7 +207,9 @@ class ActionModule(ClusterAction):
             absent = sorted(set(self._arguments["names"]) - {pod["metadata"]["name"] for pod in pods})
             return [problem("pod-missing", name).as_dict() for name in absent]
         if not pods and stateful_set is None:
-            return [problem("pod-missing", labels=self._arguments["label_selector"]).as_dict()]
+            selector = self._arguments["label_selector"]
+            named = {"setting": "worker_pods_mpijob, or mpijob_name"} if JOB_LABEL in selector else {}
+            return [problem("pod-missing", labels=selector, **named).as_dict()]
         return []
 
     def _has_no(self, namespace: str) -> bool:

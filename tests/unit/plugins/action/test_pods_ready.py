@@ -133,6 +133,21 @@ class Talks(Looks):
         return types.SimpleNamespace(exec_command=lambda _command: (1, b"", b"x" * 10**6 + b"the end"))
 
 
+@pytest.mark.parametrize(
+    ("selector", "setting"),
+    [
+        ("app=x", "worker_pods_selector"),
+        ("training.kubeflow.org/job-name=x,training.kubeflow.org/job-role=worker", "mpijob_name"),
+    ],
+)
+def test_the_variable_that_selects_no_pods_is_named(selector, setting):
+    looks = Looks([], names=None, label_selector=selector, timeout=0)
+    looks.ask = lambda kind, **_which: [{}] if kind == "Namespace" else []
+    (entry,) = looks.act(None)["problems"]
+    assert entry["id"] == "pod-missing" and setting in entry["cure"]
+    assert ("worker_pods_selector" in entry["cure"]) == (setting == "worker_pods_selector")
+
+
 def test_of_what_an_interpreter_prints_little_is_shown():
     with pytest.raises(Unanswered) as error:
         Talks([pod()], timeout=0).act(None)
