@@ -35,5 +35,14 @@ class ActionModule(ClusterAction):
         except Unanswered as error:
             return {"changed": False, "answered": False, "names": [], "problems": error.problems}
         lost = lost_pods(arguments["joined"], pods)
+        if "pod-lost" in {problem.id for problem in lost}:
+            lost = lost_pods(arguments["joined"], pods, self._warnings())
         names = [problem.host for problem in lost]
         return {"changed": False, "answered": True, "names": names, "problems": [item.as_dict() for item in lost]}
+
+    def _warnings(self) -> list[t.Any]:
+        try:
+            return self.ask("Event", field_selectors=["type!=Normal"])
+        except Unanswered:
+            # Who may not ask is told of the pods all the same.
+            return []

@@ -468,22 +468,26 @@ def _scheduling_settings(said: str, prefix: str) -> str:
     return ", ".join(found or [f"{prefix}pod_spec"])
 
 
-def lost_pods(joined: t.Iterable[Object], pods: t.Iterable[Object]) -> list[Problem]:
+def lost_pods(joined: t.Iterable[Object], pods: t.Iterable[Object], events: t.Sequence[Object] = ()) -> list[Problem]:
     """What became of the pods of a run that are not any more as they were when they joined it.
 
-    ``joined``: as joined_pod gave them.
+    ``joined``: as joined_pod gave them. ``events``: of their namespace.
     """
     current = {pod["metadata"]["name"]: pod for pod in pods}
-    found = (_loss(entry, current.get(entry["name"])) for entry in joined)
+    found = (_loss(entry, current.get(entry["name"]), events) for entry in joined)
     return [item for item in found if item is not None]
 
 
-def _loss(entry: Object, pod: Object | None) -> Problem | None:
+def _loss(entry: Object, pod: Object | None, events: t.Sequence[Object]) -> Problem | None:
     name, node = entry["name"], f"node {entry['node']}"
-    if pod is None or (pod["metadata"].get("deletionTimestamp") and pod["metadata"]["uid"] == entry["uid"]):
-        return problem("pod-lost", name, node)
-    if pod["metadata"]["uid"] != entry["uid"]:
-        return problem("pod-lost", name, node, uid=pod["metadata"]["uid"])
+    replaced = pod is not None and pod["metadata"]["uid"] != entry["uid"]
+    if pod is None or replaced or pod["metadata"].get("deletionTimestamp"):
+        own = (event for event in events if event["involvedObject"].get("uid") == entry["uid"])
+        # What is evicted is replaced by its StatefulSet at once.
+        said = next((event.get("message") or "" for event in own if event.get("reason") == "Evicted"), None)
+        if said is not None:
+            return problem("pod-evicted", name, f"{said}\n{node}", reason=_short(said), prefix="worker_pods_")
+        return problem("pod-lost", name, node, uid=pod["metadata"]["uid"] if pod is not None and replaced else None)
     if _is_evicted(pod["status"]):
         return _ended(pod, "worker_pods_")
     for status in pod["status"].get("containerStatuses") or ():

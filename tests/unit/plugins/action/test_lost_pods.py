@@ -32,7 +32,7 @@ def ask(planned, monkeypatch):
 
 def test_a_pod_that_is_gone_is_lost(ask):
     result, kinds = ask(LostPods, {"joined": [JOINED], "namespace": "x"}, {"resources": []})
-    assert result["answered"] and result["names"] == ["p-0"] and kinds == ["Pod"]
+    assert result["answered"] and result["names"] == ["p-0"] and kinds == ["Pod", "Event"]
     assert [item["host"] for item in result["problems"]] == ["p-0"]
 
 

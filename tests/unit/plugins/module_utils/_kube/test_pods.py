@@ -612,6 +612,16 @@ def test_lost_pods(now, told):
     assert told is None or (problems[0].id == told[0] and told[1] in problems[0].cause)
 
 
+@pytest.mark.parametrize("now", [[], [pod(uid="2")]])
+def test_a_pod_that_was_evicted_and_replaced_is_told_by_its_event(now):
+    said = "The node was low on resource: ephemeral-storage."
+    events = [event("p-0", "Evicted", said), event("p-0", "FailedMount", "later", "2026-01-02T00:00:00Z")]
+    (problem,) = lost_pods([JOINED], now, events)
+    assert (problem.id, problem.host) == ("pod-evicted", "p-0") and "ephemeral-storage" in problem.cause
+    of_another = {**events[0], "involvedObject": {"name": "p-0", "uid": "0"}}
+    assert [item.id for item in lost_pods([JOINED], now, [of_another])] == ["pod-lost"]
+
+
 def test_a_variable_without_a_value_is_not_set():
     assert container(env={"A": 1, "B": None})["env"] == [{"name": "A", "value": "1"}]
 
