@@ -691,11 +691,16 @@ def _pod_problems(plan: Object, observed: Object) -> list[Problem]:
     ]
     absent = not is_finished(observed["job"]) and len(with_role(pods, "worker")) < len(plan["workers"])
     missing = [plan["name"]] if absent else []
-    # A Job makes the launcher, and the cluster tells the Job why it may not.
+    events, told = observed["events"], {item["involvedObject"].get("name") for item in observed["events"]}
+    # A Job makes the launcher's pod, and the cluster tells it why it may not.
+    awaited = last_launcher(observed["pods"]) is None and not is_finished(observed["job"])
     launcher = f"{plan['name']}-launcher"
-    if last_launcher(observed["pods"]) is None and not is_finished(observed["job"]):
-        missing += [launcher] if launcher in {item["involvedObject"].get("name") for item in observed["events"]} else []
-    return pod_problems(pods, observed["events"], observed["logs"], missing, "mpijob_")
+    missing += [launcher] if awaited and launcher in told else []
+    found = pod_problems(pods, events, observed["logs"], missing, "mpijob_")
+    if not found and awaited and plan["name"] in told:
+        # Nor may the operator make that Job.
+        return pod_problems([], events, {}, [plan["name"]], "mpijob_")
+    return found
 
 
 def _clean_pod_policy(job: Object) -> str:

@@ -727,7 +727,12 @@ def test_a_launcher_that_is_not_let_be_made_is_told_in_the_words_of_its_job():
     (problem,) = problems(observed("Created", pods=WORKERS, events=[event], given_up=True))
     assert (problem.id, problem.host) == ("pod-refused", "gpufabric-n-launcher")
     assert "must specify limits.cpu" in problem.cause and "mpijob_pod_spec" in problem.cure
-    later = observed("Created", pods=[*WORKERS, pod(LAUNCHER, "launcher")], events=[event], given_up=True)
+    # Its Job itself, by the words of the operator.
+    said = 'launcher pod created failed: admission webhook "validate.kyverno.svc-fail" denied the request: \n\nresource Job'
+    of_job = {**event, "message": said, "involvedObject": {"kind": "MPIJob", "name": "gpufabric-n"}}
+    (problem,) = problems(observed("Created", pods=WORKERS, events=[of_job], given_up=True))
+    assert (problem.id, problem.host) == ("pod-refused", "gpufabric-n")
+    later = observed("Created", pods=[*WORKERS, pod(LAUNCHER, "launcher")], events=[event, of_job], given_up=True)
     assert [item.id for item in problems(later)] == ["mpijob-timeout"]
 
 
