@@ -332,9 +332,14 @@ def _told(warnings: t.Sequence[str], host: str, ids: t.Collection[str], otherwis
         for item in diagnose([Source("kubernetes", [" ".join(said.split())], host)], None):
             if item.id in ids:
                 # Once more, with the facts.
-                return problem(item.id, host, said, **{**facts, "reason": _short(said)})
+                return problem(item.id, host, said, **{**facts, "reason": _reason(said)})
     said = warnings[-1] if warnings else ""
-    return problem(otherwise, host, said, **facts, **({"reason": _short(said)} if said else {}))
+    return problem(otherwise, host, said, **facts, **({"reason": _reason(said)} if said else {}))
+
+
+def _reason(said: str) -> str:
+    """Kubernetes' words without those on what it was about to do."""
+    return _short(said.rpartition(" failed error: ")[2])
 
 
 def _short(said: str) -> str:

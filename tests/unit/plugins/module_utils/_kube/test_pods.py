@@ -527,6 +527,11 @@ def test_quota_is_told_for_pods_that_are_not_made():
     assert problem.id == "pod-quota" and "exceeded quota: small" in problem.cause
     events = [event("set", "FailedCreate", 'pods "set-1" is forbidden: violates PodSecurity "restricted:latest"')]
     assert [item.id for item in pod_problems([], events, {}, ["set"])] == ["pod-refused"]
+    said = f'pods "set-0" is forbidden: violates PodSecurity "restricted:latest": {"x" * 50}, runAsNonRoot != true'
+    events = [
+        event("set", "FailedCreate", f"create Pod {'set' * 20}-0 in StatefulSet {'set' * 20} failed error: {said}")
+    ]
+    assert "runAsNonRoot != true." in pod_problems([], events, {}, ["set"])[0].cause
     # As Kyverno says it, in several lines.
     said = 'admission webhook "validate.kyverno.svc-fail" denied the request: \n\nresource Pod/gpu/set-0 was blocked\n'
     events = [event("set", "FailedCreate", f"create Pod set-0 in StatefulSet set failed error: {said}")]
