@@ -764,7 +764,7 @@ ENTRIES = (
         "Bring the host back; then run_cleanup or the playbook gpufabric.nccl.teardown ends what is left.",
         severity="warning",
         precedence=EFFECT,
-        found_by="mpi_run",
+        found_by="mpi_run, worker_pods",
     ),
     entry(
         "launcher-lost",
