@@ -144,7 +144,7 @@ ENTRIES = (
         "interpreter-missing",
         "The host, or the pod's container, does not have [{program}|the Python interpreter].",
         "Install Python 3, or set ansible_python_interpreter (worker_pods_python_interpreter,"
-        " mpijob_python_interpreter) to its path.",
+        " mpijob_python_interpreter) to its path. In a pod with several containers, set worker_pods_container to the one that has it.",
         signature("The module interpreter", r"The module interpreter '(?P<program>.+?)' was not found"),
         found_by="worker_pods",
     ),

@@ -148,6 +148,11 @@ def test_the_variable_that_selects_no_pods_is_named(selector, setting):
     assert ("worker_pods_selector" in entry["cure"]) == (setting == "worker_pods_selector")
 
 
+def test_a_container_without_the_interpreter_may_be_the_wrong_one():
+    (entry,) = pods_ready._exec_problems("p-0", "/usr/bin/python3", 127, "not found")
+    assert entry["id"] == "interpreter-missing" and "worker_pods_container" in entry["cure"]
+
+
 def test_of_what_an_interpreter_prints_little_is_shown():
     with pytest.raises(Unanswered) as error:
         Talks([pod()], timeout=0).act(None)
