@@ -98,7 +98,7 @@ class ActionModule(ClusterAction):
                     if is_over or not is_no_exec or joined == refusing:
                         raise
                 refusing = joined
-            self.show(f"{len(ready)} of {wanted} pods ready")
+            self.show(f"{len(ready)} of {wanted} pods ready{self._not_found(pods, wanted)}")
             if is_over:
                 return self._explain(pods, stateful_set, len(ready), wanted)
             time.sleep(self._arguments["interval"])
@@ -108,6 +108,11 @@ class ActionModule(ClusterAction):
         if count is not None:
             return count
         return len(set(self._arguments["names"] or ())) or max(len(pods), 1)
+
+    def _not_found(self, pods: t.Sequence[t.Any], wanted: int) -> str:
+        # A slip in a name or namespace shows before the time is over.
+        is_awaited = self._arguments["stateful_set"] is None and len(pods) < wanted
+        return f", {len(pods)} found in namespace {self._arguments['namespace']}" if is_awaited else ""
 
     def _look(self) -> tuple[list[t.Mapping[str, t.Any]], t.Mapping[str, t.Any] | None]:
         """The pods in rank order, of selected ones those that have not ended well, if there are any; and the StatefulSet."""

@@ -40,6 +40,7 @@ class Looks(ActionModule):
         }
         self._identity = identity
         self.calls = 0
+        self.shown = []
 
     def validate_argument_spec(self, *_what, **_more):
         return None, self._given
@@ -47,8 +48,8 @@ class Looks(ActionModule):
     def prepare(self, *_what):
         pass
 
-    def show(self, _text):
-        pass
+    def show(self, text):
+        self.shown.append(text)
 
     def ask(self, kind, **_arguments):
         return [next(self._pods)] if kind == "Pod" else []
@@ -72,6 +73,15 @@ def pod(restarts=0, ready="True"):
             "containerStatuses": [{"name": "worker", "restartCount": restarts, "state": {"running": {}}}],
         },
     }
+
+
+def test_a_slip_in_a_name_shows_while_it_is_waited_for():
+    looks = Looks([pod(2, ready="False")], timeout=0)
+    looks.act(None)
+    assert looks.shown == ["0 of 1 pods ready"]
+    looks = Looks([pod(2)], timeout=0, names=["p-0", "p-l"])
+    looks.act(None)
+    assert looks.shown == ["1 of 2 pods ready, 1 found in namespace n"]
 
 
 def test_pods_that_were_ready_for_a_moment_are_waited_for():
