@@ -81,7 +81,8 @@ run_dir:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import NODE_CATALOGUE
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.run_module import run_module
-from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup, elsewhere, find_others
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.cleanup import Cleanup
+from ansible_collections.gpufabric.nccl.plugins.module_utils._node.namesakes import elsewhere, find_users
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import CLAIM_ARGUMENT_SPEC, Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import read_processes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ARGUMENT_SPEC, RunDir
@@ -112,14 +113,14 @@ def run(params: dict, check_mode: bool) -> dict:
 
 def _warnings(run_dir: RunDir) -> list:
     """What is here of runs of the same name that are not meant. No text has the host, so that each is shown once."""
-    others = find_others(run_dir) if run_dir.is_default else []
+    users = find_users(run_dir) if run_dir.is_default else []
     warnings = [
         f"the run {run_dir.run_id} in {path} stays as it is: to end that one, give teardown its gpufabric_run_dir"
         for path in elsewhere(run_dir, read_processes())
     ]
-    if others:
+    if users:
         warnings.append(
-            f"the run {run_dir.run_id} of {listing(others)} stays as it is: only that user can end it, so give teardown the"
+            f"the run {run_dir.run_id} of {listing(users)} stays as it is: only that user can end it, so give teardown the"
             " ansible_user, or the become, of the run"
         )
     return warnings

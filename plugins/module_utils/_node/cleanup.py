@@ -8,15 +8,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import json
 import os
-import pwd
-import re
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     Identity,
@@ -25,20 +20,13 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._process import (
     descendants,
     end,
     identities,
-    is_in_this_namespace,
     read_processes,
-    run_apart,
     stamped,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_ID_VARIABLE, RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import PASSWD, Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import Change, MeshFiles
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd import Sshd
-
-#: Where the configuration of a run's sshd is, in its command.
-_CONFIG = re.compile(r" -f (/\S+)/sshd/sshd_config ")
-#: Seconds that a look at other users' runs may take.
-_PATIENCE = 15.0
 
 
 def program_name(command: t.Sequence[str]) -> str:
@@ -54,54 +42,6 @@ def belonging(processes: t.Mapping[int, Process], roots: t.Iterable[int], own: i
     """These processes and all that hang on them, but for the one that asks, what it descends from, and other users'."""
     found = descendants(processes, *roots) - ancestors(processes, own)
     return {pid for pid in found if uid in (0, processes[pid].uid)}
-
-
-def find_others(run_dir: RunDir) -> list[str]:
-    """The other users who have a run of this name here, in its default directory; none if that takes too long: they can hold up who looks."""
-    text = run_apart(lambda: json.dumps(others_with(run_dir.run_id, run_dir.uid, read_processes())).encode(), _PATIENCE)
-    return [str(name) for name in json.loads(text or b"[]")]
-
-
-def others_with(run_id: str, uid: int, processes: t.Mapping[int, Process]) -> list[str]:
-    """The other users whose sshd of a run of this name is here, in its default directory. ``uid``: who asks."""
-    found = {
-        process.uid
-        for process in processes.values()
-        if process.uid != uid
-        and program_name(process.command) == "sshd"
-        and _has_run(process, run_id)
-        and is_in_this_namespace(process.pid)
-    }
-    return [_name_of(other) for other in sorted(found)]
-
-
-def _has_run(process: Process, run_id: str) -> bool:
-    """Whether it is an sshd of a run, as far as one can see: by its command, of which there is only a name if it is not root's, or by its files.
-
-    Of a user's own directory, since anybody may call a process as he likes.
-    """
-    directory = RunDir(run_id, None, process.uid).sshd
-    return f" -f {directory}/sshd_config " in " ".join(process.command) or os.path.isdir(directory)
-
-
-def elsewhere(run_dir: RunDir, processes: t.Mapping[int, Process]) -> list[str]:
-    """The other directories of a run of this name and user whose sshd is here."""
-    found = []
-    for process in processes.values():
-        match = _CONFIG.search(" ".join(process.command))
-        if match and (process.uid, program_name(process.command)) == (run_dir.uid, "sshd"):
-            with contextlib.suppress(GpufabricError):
-                other = RunDir(run_dir.run_id, match.group(1))
-                if other.path != run_dir.path and other.read_mark().get("run_id") == run_dir.run_id:
-                    found.append(other.path)
-    return sorted(set(found))
-
-
-def _name_of(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -122,7 +122,7 @@ class Account:
         self._library: str | None = None
         self.line = self.found = ""
         self.environment: dict[str, str] = {}
-        entry = _entry(self._uid)
+        entry = passwd_entry(self._uid)
         if entry and entry.pw_name != own_name(self._uid) and (self._uid == 0 or lets_log_in(entry.pw_shell)):
             self.name, self.home, self.shell = entry.pw_name, entry.pw_dir, entry.pw_shell
             # An image may use nss_wrapper itself.
@@ -199,7 +199,8 @@ def find_library() -> str | None:
     return None
 
 
-def _entry(uid: int) -> pwd.struct_passwd | None:
+def passwd_entry(uid: int) -> pwd.struct_passwd | None:
+    """The entry of a user in the list of accounts, wherever the node has it; None if it has none."""
     try:
         return pwd.getpwuid(uid)
     except KeyError:

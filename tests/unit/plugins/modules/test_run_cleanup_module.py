@@ -67,7 +67,7 @@ def test_a_run_that_nobody_has_taken_is_cleaned_up(tmp_path):
 
 def test_who_ends_a_run_that_another_user_has_is_told(monkeypatch):
     run_id = f"unit.{uuid.uuid4().hex}"
-    monkeypatch.setattr(run_cleanup, "find_others", lambda run_dir: ["bench"] if run_dir.run_id == run_id else [])
+    monkeypatch.setattr(run_cleanup, "find_users", lambda run_dir: ["bench"] if run_dir.run_id == run_id else [])
     result = run_cleanup.run({"run_id": run_id, "run_dir": None, "claim": None, "own": False}, False)
     told = f"the run {run_id} of bench stays as it is: only that user can end it, so give teardown the ansible_user, or the become, of the run"
     assert (result["changed"], result["warnings"]) == (False, [told])

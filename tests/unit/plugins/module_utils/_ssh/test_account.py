@@ -96,7 +96,7 @@ def account(monkeypatch, tmp_path):
     passwd = tmp_path / "passwd"
     passwd.write_text(IMAGE)
     monkeypatch.setattr(_account, "PASSWD", str(passwd))
-    monkeypatch.setattr(_account, "_entry", lambda uid: None)
+    monkeypatch.setattr(_account, "passwd_entry", lambda uid: None)
 
     def make(run_id="blue", writable=True, library=None):
         monkeypatch.setattr(_account.os, "access", lambda path, mode: writable or path != str(passwd))
