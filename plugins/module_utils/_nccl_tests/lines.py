@@ -49,8 +49,8 @@ _ENDS_OF_TYPES = (
     "fp8_",
     "f8e",
 )
-#: In the lines of a summary.
-SUMMARY = ("Out of bounds values", "Avg bus bandwidth")
+#: How the two lines of a summary begin, by kind.
+SUMMARY = {"out_of_bounds": "Out of bounds values", "average": "Avg bus bandwidth"}
 _ROW_BEGIN = re.compile(rf"\s\d{{1,19}}\s+\d{{1,19}}\s+{TYPES}\s")
 
 
@@ -70,7 +70,11 @@ class Lines:
         self._carry = carry if len(carry) <= LONGEST else carry[: LONGEST - _END] + carry[-_END:]
         if self._log is not None and (_ANY_OF_NCCL in text or _BANNER in text):
             self._log.feed(lines)
-        if "CCL version" in text or _has_piece(text) or any(word in text for word in (*_ENDS_OF_TYPES, *SUMMARY)):
+        if (
+            "CCL version" in text
+            or _has_piece(text)
+            or any(word in text for word in (*_ENDS_OF_TYPES, *SUMMARY.values()))
+        ):
             found = [line for line in lines if is_candidate(line)]
         else:
             found = [line for line in lines if _OF_NCCL not in line]
@@ -135,7 +139,7 @@ def is_candidate(line: str) -> bool:
     before, mark, own = line.partition(_OF_NCCL)
     if not mark or _BLANKS in before or "CCL version" in line:
         return True
-    return any(word in own for word in SUMMARY) or _ROW_BEGIN.search(own) is not None
+    return any(word in own for word in SUMMARY.values()) or _ROW_BEGIN.search(own) is not None
 
 
 def _has_piece(text: str) -> bool:

@@ -43,7 +43,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.layout 
     step_of,
     steps_of,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines import TYPES
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.lines import SUMMARY, TYPES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.torn import before_hosts
 
 _OPERATIONS = r"(?:sum|prod|min|max|avg|mulsum|none)"
@@ -91,10 +91,7 @@ _MARKS = {
     "banner": "nThread ",
     "rank": " device ",
     "header": "busbw",
-    "out_of_bounds": "Out of bounds values",
-    "average": "Avg bus bandwidth",
 }
-_SUMMARY = ("out_of_bounds", "average")
 ORDER = {kind: index for index, kind in enumerate([*LINES, "row"])}
 TABLE = ORDER["header"]
 
@@ -162,7 +159,9 @@ class TextReader:
                 self._row(begin[: match.start()], match, begin[match.end() : end], whole or end < len(begin))
             return
         # Any rank may have printed something before it on its line.
-        summary = [(kind, found) for kind in _SUMMARY if _MARKS[kind] in text for found in LINES[kind].finditer(text)]
+        summary = [
+            (kind, found) for kind, mark in SUMMARY.items() if mark in text for found in LINES[kind].finditer(text)
+        ]
         for kind, found in summary:
             self._line(kind, found)
         if summary:
