@@ -485,14 +485,14 @@ def lost_pods(joined: t.Iterable[Object], pods: t.Iterable[Object], events: t.Se
 
 def _loss(entry: Object, pod: Object | None, events: t.Sequence[Object]) -> Problem | None:
     name, node = entry["name"], f"node {entry['node']}"
-    replaced = pod is not None and pod["metadata"]["uid"] != entry["uid"]
-    if pod is None or replaced or pod["metadata"].get("deletionTimestamp"):
+    heir = pod["metadata"]["uid"] if pod is not None and pod["metadata"]["uid"] != entry["uid"] else None
+    if pod is None or heir is not None or pod["metadata"].get("deletionTimestamp"):
         own = (event for event in events if event["involvedObject"].get("uid") == entry["uid"])
         # What is evicted is replaced by its StatefulSet at once.
         said = next((event.get("message") or "" for event in own if event.get("reason") == "Evicted"), None)
         if said is not None:
             return problem("pod-evicted", name, f"{said}\n{node}", reason=_short(said), prefix="worker_pods_")
-        return problem("pod-lost", name, node, uid=pod["metadata"]["uid"] if pod is not None and replaced else None)
+        return problem("pod-lost", name, node, uid=heir)
     if _is_evicted(pod["status"]):
         return _ended(pod, "worker_pods_")
     for status in pod["status"].get("containerStatuses") or ():

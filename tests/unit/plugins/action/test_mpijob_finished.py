@@ -42,15 +42,15 @@ def test_a_launcher_that_was_there_and_is_gone_is_remembered(monkeypatch, last, 
     running = {"status": {"conditions": [{"type": "Running", "status": "True"}]}}
     failed = {"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}}
     looks = iter([(running, [_pod("launcher-a")]), (failed, last)])
+    given = {"name": "j", "uid": None, "workers": 0, "timeout": 60, "interval": 0, "plan": None}
     action = types.SimpleNamespace(
-        validate_argument_spec=lambda _spec: (None, {"name": "j", "uid": None, "workers": 0, "timeout": 60, "interval": 0,
-                                                     "plan": None}),
+        validate_argument_spec=lambda _spec: (None, given),
         prepare=lambda *_given: None,
         show=lambda _text: None,
         crash_logs=lambda _pods: {},
         _look=lambda *_which: next(looks),
         _log=lambda _launcher: ("", ""),
         _events=list,
-    )  # fmt: skip
+    )
     monkeypatch.setattr(mpijob_finished.time, "sleep", lambda _seconds: None)
     assert ActionModule.act(action, None)["lost_launcher"] == lost
