@@ -635,6 +635,110 @@ def test_the_page_names_the_host_of_a_problem():
     assert "error run-failed · test 1. all_reduce What to do" in text
 
 
+def test_what_was_not_checked_is_no_zero_in_the_rows_of_the_page():
+    (document,) = parsed()
+    row = document["rows"][0]
+    row["out_of_place"]["wrong"], row["in_place"]["wrong"] = None, 0
+    (cells,) = [
+        line
+        for table in Page(rendered(make_report([document]))["html"]).tables
+        for line in table
+        if len(line) == 9 and line[0] == format_size(row["size"])
+    ]
+    assert (cells[4], cells[8]) == ("N/A", "0")
+    measured = [f"{row[half][name]:.2f}" for half in PLACEMENTS for name in ("time_us", "algbw", "busbw")]
+    assert cells[1:4] + cells[5:8] == measured
+
+
+def test_hosts_are_told_with_the_most_ranks_that_they_had():
+    (document,) = parsed()
+    few = {**document, "ranks": document["ranks"][::4]}
+    for documents in ([few, document], [document, few]):
+        tables = Page(rendered(make_report(documents))["html"]).tables
+        hosts = [line[1:] for table in tables for line in table if len(line) == 4 and " x " in line[1]]
+        assert hosts == [["8 x NVIDIA H100 80GB HBM3", "8", "2"]] * 2
+
+
+def test_what_became_of_hosts_has_its_colour_and_the_worst_come_first():
+    verdicts = ("good", "suspect", "unreachable", "good", "bad")
+    nodes = [
+        {"node": f"g{number}", "verdict": verdict, "where": None, "evidence": ["so"]}
+        for number, verdict in enumerate(verdicts)
+    ]
+    html = rendered(make_report(parsed(), isolation={"nodes": nodes, "pairs": []}))["html"]
+    section = html.partition('<section id="hosts">')[2].partition("</section>")[0]
+    told = re.findall(r'<span class="tag is-(\w+)">(\w+)</span></td>\s*<td>(\w+)</td>', section)
+    assert told == [
+        ("fail", "unreachable", "g2"),
+        ("fail", "bad", "g4"),
+        ("incomplete", "suspect", "g1"),
+        ("pass", "good", "g0"),
+        ("pass", "good", "g3"),
+    ]
+
+
+def test_a_bar_begins_in_the_middle_and_is_as_long_as_the_gain(whole):
+    bars = re.findall(r'title="([+-][0-9.]+)"[^>]*><i style="left: ([0-9.]+)%; width: ([0-9.]+)%"', whole["html"])
+    assert {sign[0] for sign, _left, _width in bars} == {"+", "-"}
+    for gain, left, width in (map(float, one) for one in bars):
+        assert left + (width if gain < 0 else 0) == pytest.approx(50, abs=0.02)
+    assert max(float(width) for _gain, _left, width in bars) == pytest.approx(50)
+
+
+def test_only_the_default_of_a_sweep_is_called_so_and_failed_repeats_are_told(swept):
+    setting = {
+        **dict.fromkeys(("gain_percent", "noise_percent", "beyond_noise", "time_us", "busbw")),
+        "why": "it is not there",
+        "env": {"NCCL_ALGO": "Ring"},
+        "repeats": 3,
+        "failed": 2,
+    }
+    band = {**swept.results["bands"][0], "settings": [setting]}
+    for default, name in ((None, "NCCL_ALGO=Ring"), (setting, "NCCL_ALGO=Ring (default)")):
+        (line,) = page._settings({**band, "default": default})["lines"]
+        assert (line[0]["text"], line[-1]["text"]) == (name, "3, 2 failed")
+
+
+def test_a_lone_test_is_open_and_of_several_none(whole):
+    lone = rendered(make_report(parsed()))["html"]
+    assert lone.count("<details") == lone.count("<details open") == 1 and "<h3>Settings</h3>" in lone
+    assert whole["html"].count("<details open") == 0 and "<h3>Settings of all tests</h3>" in whole["html"]
+
+
+def test_the_halves_of_rows_stand_above_their_columns(whole):
+    heads = re.findall(r'<tr class="group">(.*?)</tr>', whole["html"])
+    spanned = '<th colspan="4">out-of-place</th><th colspan="4">in-place</th>'
+    assert heads and all(head.endswith(spanned) for head in heads)
+
+
+def test_the_chart_of_a_soak_has_the_largest_sizes_and_keeps_the_cycles(monkeypatch):
+    document = soaked()
+    drawn = []
+    monkeypatch.setattr(
+        charts, "soak_charts", lambda _name, series, dips: drawn.append((series, dips)) or {"wide": "", "narrow": ""}
+    )
+    sizes = [1 << exponent for exponent in range(20, 21 + charts.SERIES)]
+    rows = [
+        {
+            **row,
+            "size": size,
+            "out_of_place": {
+                **row["out_of_place"],
+                "busbw": None if (cycle, size) == (2, sizes[-1]) else row["out_of_place"]["busbw"],
+            },
+            "in_place": None,
+        }
+        for cycle, row in enumerate(document["rows"])
+        for size in sizes
+    ]
+    render(make_report([{**document, "rows": rows, "soak": find_soak(rows)}]), ["html"])
+    ((series, dips),) = drawn
+    assert list(series) == [format_size(size) for size in reversed(sizes[1:])]
+    assert [cycle for cycle, _value in series[format_size(sizes[-1])]] == [1, 2, 4, 5, 6, 7, 8, 9]
+    # The smallest size is not drawn, and neither are its dips.
+    assert dips == [(6, 50.0)] * charts.SERIES
+
+
 def test_html_asks_for_nothing(whole):
     page = Page(whole["html"])
     assert [

@@ -135,6 +135,67 @@ def test_on_paper_nothing_is_closed_or_dark(browser, tmp_path, whole_report):
     assert page.locator("details[open]").count() == 0
 
 
+def test_each_column_is_sorted_by_what_it_holds(browser, tmp_path, whole_report):
+    opened = Opened(browser, tmp_path, whole_report, 1280, "light")
+    table = opened.page.locator('[aria-label="The slowest pairs"] table')
+    sorts = "(table) => Array.from(table.tHead.rows[0].cells, (head) => head.getAttribute('aria-sort'))"
+    # What failed is slower than all that ran.
+    opened.select("The slowest pairs", "busbw")
+    assert opened.order("The slowest pairs", 2)[0] == "failed"
+    assert table.evaluate(sorts) == [None, None, "ascending", None]
+    opened.select("The slowest pairs", "busbw")
+    assert opened.order("The slowest pairs", 2)[-1] == "failed"
+    assert table.evaluate(sorts) == [None, None, "descending", None]
+    opened.select("The slowest pairs", "busbw")
+    assert opened.order("The slowest pairs", 2)[0] == "failed"
+    # gpu-10 comes behind gpu-9.
+    opened.select("The slowest pairs", "and host")
+    hosts = opened.order("The slowest pairs", 1)
+    assert hosts == sorted(hosts, key=lambda name: int(name.partition("-")[2])) and hosts != sorted(hosts)
+    assert table.evaluate(sorts) == [None, "ascending", None, None]
+    # A column with a text in it is sorted as text, wherever the text stands.
+    opened.page.eval_on_selector(
+        '[aria-label="Hosts"] table',
+        """(table) => {
+          const row = table.tBodies[0].rows[0];
+          table.tBodies[0].replaceChildren(...["9", "gpu", "10"].map((name) => {
+            const copy = row.cloneNode(true);
+            copy.cells[0].textContent = name;
+            return copy;
+          }));
+        }""",
+    )
+    opened.select("Hosts", "host")
+    assert opened.order("Hosts", 0) == ["9", "10", "gpu"]
+
+
+def test_a_test_that_was_not_checked_is_behind_those_that_were_either_way(browser, tmp_path, whole_report):
+    documents = [test.document for test in whole_report.tests[:3]]
+    documents = [
+        {**document, "summary": {**document["summary"], "wrong": wrong}}
+        for document, wrong in zip(documents, (9, None, 10))
+    ]
+    opened = Opened(browser, tmp_path, make_report(documents), 1280, "light")
+    for order in (["9", "10"], ["10", "9"]):
+        opened.select("All tests", "wrong")
+        assert opened.order("All tests", 6) == [*order, "not checked"]
+
+
+def test_after_printing_what_was_open_is_open_and_only_that(browser, tmp_path, whole_report):
+    page = Opened(browser, tmp_path, whole_report, 1280, "light").page
+    opened = "Array.from(document.querySelectorAll('details'), (details) => details.open).filter(Boolean).length"
+    page.locator("summary").first.click()
+    assert page.evaluate(opened) == 1
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(opened) == 1
+    # What was opened since is not closed by a second time.
+    page.locator("summary").nth(1).click()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(opened) == 2
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_hostile_text_is_shown_and_does_nothing(browser, tmp_path, hostile, width):
     text = hostile["collective"]
