@@ -718,6 +718,14 @@ ENTRIES = (
         found_by=_PARSER,
     ),
     entry(
+        "nothing-measured",
+        "The program ended well and measured no size[: the smallest one asked for is {wanted}, and the GPUs have room for {room}].",
+        "Ask for a smaller least size (nccl_benchmark_min_bytes, isolate_min_bytes), or for no check of the values (nccl_benchmark_check"
+        " false, isolate_check false), which needs a third buffer of the size.",
+        source="nccl-tests, src/common.cu: the average is 0 / 0 then, and the exit status 0",
+        found_by=_PARSER,
+    ),
+    entry(
         "sizes-reduced",
         "The largest sizes were not measured: the GPUs have no room for them[; wanted up to {wanted}, measured up to {largest}].",
         "Ask for smaller sizes (nccl_benchmark_max_bytes), or for no check of the values (nccl_benchmark_check false), which needs a"

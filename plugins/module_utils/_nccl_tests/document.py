@@ -295,8 +295,11 @@ class Test:
         else:
             yield from self._missing_lines()
         yield from self._wrong_values()
-        yield from self._doubtful_numbers()
-        yield from self._sizes_reduced()
+        if self._measured_nothing():
+            yield self._nothing_measured()
+        else:
+            yield from self._doubtful_numbers()
+            yield from self._sizes_reduced()
         failed = [value for value, okay in self.averages if not okay]
         if failed:
             printed = "no number" if failed[0] is None else f"{failed[0]:g}"
@@ -326,6 +329,25 @@ class Test:
         if mean is not None and printed is not None and not _close(mean, printed, self.rounding / max(1, count)):
             evidence = f"Avg bus bandwidth: {printed:g}; mean of {len(self.rows)} rows: {mean:g}"
             yield problem("average-differs", evidence=evidence)
+
+    def _measured_nothing(self) -> bool:
+        """Whether the program ended well without a row: its average is 0 / 0 then. Another average is of rows that somebody left out."""
+        whole = self.bounds and self.averages if self.ended is None else self.ended
+        return (
+            bool(whole)
+            and not (self.rows or self.lost_rows or self.elided)
+            and not any(value for value, _okay in self.averages)
+        )
+
+    def _nothing_measured(self) -> Problem:
+        least = self.config["minbytes"]
+        room = self.reduced_to
+        return problem(
+            "nothing-measured",
+            evidence="" if room is None else f"Reducing maxBytes to {room} due to memory limitation",
+            wanted=None if room is None or least is None else format_size(least),
+            room=None if room is None else format_size(room),
+        )
 
     def _sizes_reduced(self) -> t.Iterator[Problem]:
         """The table says it; -J does not, but has fewer sizes than its configuration."""

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import threading
 
 import pytest
@@ -156,7 +157,23 @@ def test_a_file_of_json_without_rows_passes_nothing():
     document.update(results=[], out_of_bounds={"count": 0, "okay": "true"})
     document["average_bus_bandwidth"] = {"bandwidth": 0.0, "okay": "unchecked"}
     found = parse_one(json.dumps(document))
-    assert (found["rows"], found["summary"]["checked"], found["verdict"]) == ([], False, "unchecked")
+    assert (found["rows"], found["summary"]["checked"], found["verdict"]) == ([], False, "fail")
+    assert ids(found) == ["nothing-measured"]
+
+
+@pytest.mark.parametrize("average", ["-nan", "0"])
+def test_where_no_size_has_room_that_is_the_cause(average):
+    lines = [line for line in NCCL.splitlines() if "float" not in line]
+    text = re.sub(r"(Avg bus bandwidth +:).*", rf"\1 {average}", "\n".join(lines))
+    assert re.search(r"Avg bus bandwidth +: " + average, text)
+    (problem,) = parse_one(text)["problems"]
+    assert (problem["id"], problem["severity"], problem["evidence"]) == ("nothing-measured", "error", "")
+    reduced = text.replace("# Using devices", f"{REDUCED}\n# Using devices")
+    (problem,) = parse_one(reduced)["problems"]
+    assert problem["id"] == "nothing-measured" and problem["evidence"] == REDUCED[2:]
+    assert "the smallest one asked for is " in problem["cause"] and problem["cause"].endswith(" room for 572.2 MiB.")
+    # Another average is of rows that somebody left out.
+    assert "nothing-measured" not in ids(parse_one(text.replace(f": {average}", ": 120.5")))
 
 
 @pytest.mark.parametrize(("unit", "time_us"), [("us", 3.45), ("ms", 3450.0)])
@@ -691,11 +708,8 @@ def test_a_cell_that_is_no_number_is_an_error_of_its_row(name):
 
 
 def test_an_average_that_is_no_number_is_an_error():
-    """So it is printed if no size was measured."""
-    table = NCCL[: NCCL.index(HEADER)] + f"{HEADER}\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : -nan \n"
-    for text in (table, NCCL.replace("124.442 ", "inf ")):
-        document = parse_one(text)
-        assert (document["summary"]["avg_busbw"], ids(document), document["verdict"]) == (None, ["no-number"], "fail")
+    document = parse_one(NCCL.replace("124.442 ", "inf "))
+    assert (document["summary"]["avg_busbw"], ids(document), document["verdict"]) == (None, ["no-number"], "fail")
 
 
 @pytest.mark.parametrize("cell", ["nan", "-nan", "inf", "NaN", '"nan"'])
