@@ -520,11 +520,15 @@ NOISY = Fault("the shell's profile prints without end", "session-noisy", "g2", "
               "session")  # fmt: skip
 
 
+LARGE = Fault("the control network loses large packets", "ssh-packets-lost", "g3",
+              "iptables -I INPUT -i eth0 -s LAUNCHER -p tcp --dport PORT -m length --length 1000: -j DROP", "iptables -F", "connect")  # fmt: skip
+
+
 @pytest.mark.slow
-def test_a_session_that_prints_without_end_holds_nothing_up(mesh, faults):
-    with made(mesh, [NOISY]):
+def test_sessions_that_print_without_end_or_hang(mesh, faults):
+    with made(mesh, [NOISY, LARGE]):
         (result,) = mesh.preflight()
-    check(result, [NOISY], faults)
+    check(result, [NOISY, LARGE], faults)
 
 
 TAKEN = Fault("a machine without this sshd has the address of the worker", "connect-refused", "g2", stage="connect")
@@ -839,6 +843,7 @@ def test_a_fleet_is_logged_in_to_from_the_controller(mesh, faults, tmp_path, mon
               "iptables -F"),
         Fault("", "", "g5", "usermod -s /bin/false root", "usermod -s /bin/bash root"),
         Fault("", "", "g6", f"kill -STOP {system}", f"kill -CONT {system}"),
+        Fault("", "", "g7", "iptables -I INPUT -p tcp --dport 22 -m length --length 1000: -j DROP", "iptables -F"),
     ]  # fmt: skip
     table: dict[str, tuple[dict[str, t.Any], str | None]] = {
         "a host": ({}, None),
@@ -850,6 +855,7 @@ def test_a_fleet_is_logged_in_to_from_the_controller(mesh, faults, tmp_path, mon
         "the login shell is nologin": ({"address": nodes.addresses["g3"]}, "account-no-shell"),
         "the login shell is /bin/false": ({"address": nodes.addresses["g5"]}, "ssh-session"),
         "sshd hangs": ({"address": nodes.addresses["g6"]}, "ssh-banner-timeout"),
+        "the network loses large packets": ({"address": nodes.addresses["g7"]}, "ssh-packets-lost"),
         "a name does not resolve": ({"address": "no-such-host.invalid"}, "name-unresolved"),
         "the host key is another": ({"known_hosts": [str(wrong)]}, "host-key-changed"),
         "no host key is known": ({"known_hosts": [str(tmp_path / "none")]}, "host-key-unknown"),

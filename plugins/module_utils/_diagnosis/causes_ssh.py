@@ -103,6 +103,13 @@ ENTRIES = (
         statuses=(255,),
     ),
     entry(
+        "ssh-packets-lost",
+        "Small packets reach [{address} port {port}|sshd], but large ones do not, so that every login hangs.",
+        "Compare the MTU of the interfaces on both sides (ip link) with what the network between them carries: switches, tunnels, VPNs and"
+        " overlays carry less, and a firewall that drops ICMP hides that. Set the smallest of them on all hosts.",
+        found_by="mpi_preflight, ssh_probe",
+    ),
+    entry(
         "ssh-not-ssh",
         "Another program than sshd answers[ on {address} port {port}].",
         "End it, or set another port: key_exchange_port: 0 takes a free one.",

@@ -94,7 +94,10 @@ class Settings:
 
 @dataclasses.dataclass
 class Seen:
-    """What the checks saw of one peer. Everything behind its first obstacle is None. ``wrong``: what of its answer is none."""
+    """What the checks saw of one peer. Everything behind its first obstacle is None.
+
+    ``loses_large``: large packets do not reach its sshd. ``wrong``: what of its answer is none.
+    """
 
     name: str
     address: str | None = None
@@ -106,6 +109,7 @@ class Seen:
     banner: tuple[str, str] | None = None
     answered: bool = False
     noisy: bool = False
+    loses_large: bool = False
     wrong: str = ""
     facts: Facts | None = None
     status: int | None = None
@@ -156,6 +160,11 @@ def reaching(attempt: Attempt | None, banner: tuple[str, str] | None, host: str,
     return None
 
 
+def packets_lost(host: str, facts: Facts) -> Finding:
+    """The finding for a login that hangs as large packets do not arrive."""
+    return Finding("connect", problem("ssh-packets-lost", host, "", **facts))
+
+
 def unresolved(name: str, reason: str, host: str) -> Finding:
     """The finding for a name without an address. ``reason``: the resolver's words, which show whether it got an answer."""
     return Finding("resolve", unresolved_problem(name, reason, host))
@@ -202,6 +211,8 @@ def _obstacles(seen: Seen, settings: Settings) -> list[Finding]:
     obstacle = reaching(seen.attempt, seen.banner, seen.name, facts)
     if obstacle is None and seen.noisy:
         obstacle = Finding("session", problem("session-noisy", seen.name, seen.output[-300:]))
+    if obstacle is None and seen.loses_large:
+        obstacle = packets_lost(seen.name, facts)
     if obstacle is None and seen.wrong:
         obstacle = Finding("session", problem("wrong-answer", seen.name, seen.wrong))
     if obstacle is not None or seen.answered:

@@ -32,10 +32,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.resolution imp
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_numeric
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks import (
     Finding,
+    packets_lost,
     reaching,
     said_by_ssh,
     unresolved,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.large_packets import loses_large
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import raise_file_limit
 
 try:
@@ -276,6 +278,9 @@ class Prober:
         if attempt.connection is not None:
             with attempt.connection, logins:
                 outcome.finding = self._log_in(attempt.connection, endpoint, outcome, facts)
+            hangs = outcome.finding is not None and outcome.finding.problem.id == "ssh-banner-timeout"
+            if hangs and outcome.banner and loses_large(address, endpoint.port, self._timeout):
+                outcome.finding = packets_lost(endpoint.name, facts)
         outcome.seconds = time.monotonic() - begin
         return outcome
 

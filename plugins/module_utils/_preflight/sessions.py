@@ -54,6 +54,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks i
     check_rdma,
     findings_of,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.large_packets import loses_large
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import CONTROL
 
 #: How many logins are under way at a time: each takes time of a processor, and sshd and ssh give each only so long.
@@ -442,11 +443,14 @@ class Preflight:
         options = ["-T", "-o", "LogLevel=INFO", "-o", f"ConnectTimeout={max(1, round(self.settings.timeout))}"]
         source = program_text(self._parameters(peer, port))
         argv = [*self._agent, *options, seen.address, command]
+        begin = time.monotonic()
         with self._logins:
             session = Session(argv, self._environment, source)
             # A login that hangs takes no time of a processor either.
             session.wait(self.settings.timeout)
         seen.answered, facts = session.read(_LOGIN + self.settings.timeout)
+        if not seen.answered and seen.port is not None and time.monotonic() - begin >= self.settings.timeout:
+            seen.loses_large = loses_large(seen.address, seen.port, self.settings.timeout)
         if facts and self.settings.full:
             seen.answered, more = session.read(_CLOSER_LOOK)
             facts = {**facts, **(more or {})}

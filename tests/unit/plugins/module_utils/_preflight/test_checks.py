@@ -241,6 +241,11 @@ def test_a_control_network_may_be_a_subnet(control, found):
         ("loopback", Seen("g2", loopback=["127.0.1.1"]), ("resolve", "name-loopback")),
         ("timeout", Seen("g2", "10.0.0.2", attempt=Attempt("timeout")), ("connect", "connect-timeout")),
         ("closed", Seen("g2", "10.0.0.2", attempt=Attempt("ok"), banner=("closed", "")), ("connect", "ssh-closed")),
+        (
+            "large packets",
+            Seen("g2", "10.0.0.2", status=255, output="Connection closed by 10.0.0.2 port 99", loses_large=True),
+            ("connect", "ssh-packets-lost"),
+        ),
         ("no python", Seen("g2", "10.0.0.2", answered=True), ("session", "python-missing")),
         ("nothing", Seen("g2", "10.0.0.2", status=1, output="Segmentation fault"), ("session", "ssh-session")),
         (
@@ -462,6 +467,7 @@ MET = [
     Seen("g2", "10.0.0.2", 2222, answered=True),
     Seen("g2", "10.0.0.2", status=1, output="Segmentation fault"),
     Seen("g2", "10.0.0.2"),
+    Seen("g2", "10.0.0.2", loses_large=True),
 ]
 
 
