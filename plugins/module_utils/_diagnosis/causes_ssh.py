@@ -508,8 +508,8 @@ ENTRIES = (
     entry(
         "sshd-silent",
         "sshd runs, but [{does}|does not answer] on its own host[: {address} port {port}][, for {seconds} s].",
-        "Check how the host's firewall treats connections to the host itself, and how busy the host is. The last lines of"
-        " sshd's log are the evidence.",
+        "Check how the host's firewall treats connections to the host itself, whether its loopback interface is up (ip link show lo), and"
+        " how busy the host is. The last lines of sshd's log are the evidence.",
         precedence=EFFECT,
         found_by="sshd_instance",
     ),
