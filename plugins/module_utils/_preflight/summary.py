@@ -23,6 +23,8 @@ Entry = t.Mapping[str, t.Any]
 
 #: What a client is told where sshd has the reason in its log.
 _REFUSALS = ("ssh-auth-refused", "ssh-closed", "ssh-session")
+#: What sshd says if the launcher gives up before there is a user.
+_LEFT = re.compile(r"Connection (?:closed|reset) by [0-9a-f.:]+ port \d+ \[preauth\]\s*$")
 
 #: What the command line, the environment or ansible.cfg may say of logins.
 SETTINGS = ("remote_user", "private_key_file", "ssh_args", "ssh_common_args", "ssh_extra_args")
@@ -154,11 +156,20 @@ def _reasons_in(log: Entry, entry: Entry) -> list[Entry]:
     found: list[Entry] = [{**one, "host": entry["host"]} for one in entries_from(log.get("problems"))]
     lines = log.get("lines")
     said = [str(line) for line in lines] if isinstance(lines, list) else []
-    # Of a login that works, sshd says more.
-    is_begun = len(said) == 1 and said[0].startswith("Connection from ")
-    if not found and is_begun and entry["id"] == "ssh-session":
-        found.append(problem("ssh-login-stuck", entry["host"], f"{entry['evidence']}\n{said[0]}").as_dict())
+    if not found and _is_stuck(entry["id"], said):
+        evidence = "\n".join([entry["evidence"], *said])
+        found.append(problem("ssh-login-stuck", entry["host"], evidence).as_dict())
     return found
+
+
+def _is_stuck(identity: str, said: t.Sequence[str]) -> bool:
+    """Whether a login got no further than its connection. ``identity``: what the launcher was told; ``said``: the lines of sshd about it."""
+    if not said or not said[0].startswith("Connection from "):
+        return False
+    if identity == "ssh-session":
+        # Of a login that works, sshd says more.
+        return all(_LEFT.match(line) for line in said[1:])
+    return identity == "ssh-closed" and any("Timeout before authentication" in line for line in said)
 
 
 def _by_host(problems: t.Iterable[Entry]) -> dict[str | None, list[Entry]]:

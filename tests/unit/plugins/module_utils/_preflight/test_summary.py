@@ -100,11 +100,29 @@ def test_reasons_of_refusals():
     [
         ("ssh-session", ["Connection from 10.0.0.1 port 5"], "ssh-login-stuck"),
         ("ssh-session", ["Connection from 10.0.0.1 port 5", "Accepted publickey for root"], "ssh-session"),
+        (
+            "ssh-session",
+            ["Connection from 10.0.0.1 port 5", "Connection closed by 10.0.0.1 port 5 [preauth]"],
+            "ssh-login-stuck",
+        ),
+        (
+            "ssh-session",
+            [
+                "Connection from 10.0.0.1 port 5",
+                "Connection closed by authenticating user root 10.0.0.1 port 5 [preauth]",
+            ],
+            "ssh-session",
+        ),
         ("ssh-session", ["something else"], "ssh-session"),
         ("ssh-session", [], "ssh-session"),
         ("ssh-session", "Connection from 10.0.0.1 port 5", "ssh-session"),
         # It was not silent.
         ("ssh-closed", ["Connection from 10.0.0.1 port 5"], "ssh-closed"),
+        (
+            "ssh-closed",
+            ["Connection from 10.0.0.1 port 5", "fatal: Timeout before authentication for 10.0.0.1 port 5"],
+            "ssh-login-stuck",
+        ),
     ],
 )
 def test_a_login_that_sshd_says_nothing_of_has_not_worked(identity, lines, told):
