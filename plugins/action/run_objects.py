@@ -14,6 +14,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects impor
     POLICY,
     RUN_KINDS,
     claimed,
+    namespaces_of,
     objects_taken,
     outline,
     removal_command,
@@ -186,9 +187,25 @@ class ActionModule(ClusterRoleAction):
                 # Another play of the owner goes on with what is left.
                 return {"changed": changed, "problems": []}
             rest = [self._remove_pods(), self._remove(item for item in found if not self._makes_pods(item))]
-            return {"changed": changed or any(rest), "problems": []}
+            is_nothing = not (found or self._objects or any(rest))
+            warnings = self._warnings() if is_nothing else []
+            return {"changed": changed or any(rest), "problems": [], **({"warnings": warnings} if warnings else {})}
         except Unanswered as error:
             return {"problems": [self._leftovers(answer_of(error.message)).as_dict()]}
+
+    def _warnings(self) -> list[str]:
+        """Where a run of this name and owner is, if nothing of it is in the namespace."""
+        self.show(f"Nothing of the run {self._run_id} is in namespace {self.shared['namespace']}.")
+        version, kind = RUN_KINDS[self._role][0]
+        try:
+            found = self.ask(kind, api_version=version, label_selectors=self._selector.split(","), namespace=None)
+        except Unanswered:
+            # Few may look into all namespaces.
+            return []
+        return [
+            f"the run {self._run_id} in namespace {namespace} stays as it is: to remove it, give teardown -e gpufabric_namespace={namespace}"
+            for namespace in namespaces_of(found, self._owner)
+        ]
 
     def _remove(self, found: t.Iterable[Object]) -> bool:
         """Whether something was removed, the claim last. Raises Unanswered."""

@@ -28,6 +28,7 @@ options:
       - V(present) makes O(objects) and O(policy), or changes those that the run has already.
       - V(absent) removes the objects of the run, or O(found). It waits until the pods are gone. It does not fail if something is left; see
         RV(problems).
+      - If V(absent) finds nothing, it warns of the namespaces in which the run's owner has a run of that name, if it may look there.
     type: str
     choices: [free, present, absent]
     required: true

@@ -210,6 +210,12 @@ def run_taken(
     return problems
 
 
+def namespaces_of(found: t.Iterable[t.Mapping[str, t.Any]], owner: str) -> list[str]:
+    """The namespaces in which objects are an owner's, sorted. ``found``: objects of any namespace."""
+    own = (item["metadata"] for item in found if _annotation(item, OWNER_ANNOTATION) == owner)
+    return sorted({metadata["namespace"] for metadata in own})
+
+
 def outline(item: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What is needed of an object to judge it, and no values of variables: what it is, whose, and its conditions."""
     metadata = item["metadata"]

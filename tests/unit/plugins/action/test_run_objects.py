@@ -34,14 +34,17 @@ class Cluster:
         self.calls.append((module_name, module_args))
         return getattr(self, module_name.rsplit(".", 1)[1])(**module_args)
 
-    def k8s_info(self, kind, name=None, label_selectors=(), **_more):
-        if kind in self.forbidden:
+    def k8s_info(self, kind, name=None, label_selectors=(), namespace=None, **_more):
+        if kind in self.forbidden or (namespace is None and "all namespaces" in self.forbidden):
             return {"failed": True, "msg": FORBIDDEN.replace("create", "list")}
         wanted = dict(label.split("=") for label in label_selectors)
         found = [
             item
             for (of, its), item in self.objects.items()
-            if of == kind and name in (None, its) and wanted.items() <= item["metadata"]["labels"].items()
+            if of == kind
+            and name in (None, its)
+            and wanted.items() <= item["metadata"]["labels"].items()
+            and namespace in (None, item["metadata"].get("namespace", "default"))
         ]
         return {"resources": copy.deepcopy(found)}
 
@@ -96,9 +99,13 @@ def plan(planned):
 def play(planned, cluster):
     """What run_objects returns; a failure with its problems."""
 
-    def play(state, owner="me@here", take_over=False, **arguments):
+    def play(state, owner="me@here", take_over=False, namespace="default", **arguments):
         given = {"state": state, **{name: value for name, value in arguments.items() if value is not None}}
-        variables = {"gpufabric_owner": owner, "gpufabric_take_over": take_over}
+        variables = {
+            "gpufabric_owner": owner,
+            "gpufabric_take_over": take_over,
+            "gpufabric_namespace": namespace,
+        }
         result = planned(RunObjects, "worker_pods", given, **variables)
         return {**result, "ids": [item["id"] for item in failure_details(result).get("problems", [])]}
 
@@ -165,6 +172,23 @@ def test_a_run_that_is_taken_over_is_not_removed_by_the_play_before(play, plan, 
     left = play("absent", objects=first["made"], take_over=True)
     assert [item["id"] for item in left["problems"]] == ["run-taken"] and cluster.objects == before
     assert play("absent", objects=second["made"])["changed"] and cluster.names() == []
+
+
+def test_a_run_in_another_namespace_is_told_of_and_stays(play, plan, cluster):
+    made = present(play, plan())
+    before = copy.deepcopy(cluster.objects)
+    left = play("absent", namespace="other")
+    (warning,) = left["warnings"]
+    assert "default in namespace default stays" in warning and "-e gpufabric_namespace=default" in warning
+    assert not left["changed"] and left["problems"] == [] and cluster.objects == before
+    # Others' runs are their own, a play that ends knows where it made its objects, and few may look everywhere.
+    assert "warnings" not in play("absent", namespace="other", owner="you@there")
+    assert "warnings" not in play("absent", namespace="other", objects=made["made"])
+    cluster.forbidden.add("all namespaces")
+    assert "warnings" not in play("absent", namespace="other")
+    cluster.forbidden.clear()
+    assert "warnings" not in play("absent") and cluster.names() == []
+    assert "warnings" not in play("absent")
 
 
 def test_an_object_that_has_taken_a_place_stays(play, plan, cluster):
