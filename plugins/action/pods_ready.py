@@ -17,7 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import JOB_LABEL, delete_command
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import JOB_LABEL, delete_command, pods_of
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
     ENDED,
     in_rank_order,
@@ -118,11 +118,13 @@ class ActionModule(ClusterAction):
         """The pods in rank order, of selected ones those that have not ended well, if there are any; and the StatefulSet."""
         selector, names = self._arguments["label_selector"], self._arguments["names"]
         found = self.ask("Pod", label_selectors=[selector] if selector else [])
+        name = self._arguments["stateful_set"]
+        if name:
+            found = pods_of(name, found)
         if names:
             pods = [pod for pod in found if pod["metadata"]["name"] in names]
         else:
             pods = [pod for pod in found if pod["status"].get("phase") != "Succeeded"] or found
-        name = self._arguments["stateful_set"]
         sets = self.ask("StatefulSet", api_version="apps/v1", name=name) if name else []
         return in_rank_order(pods), sets[0] if sets else None
 

@@ -15,8 +15,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects impor
     RUN_KINDS,
     claimed,
     namespaces_of,
+    object_name,
     objects_taken,
     outline,
+    pods_of,
     removal_command,
     run_in_use,
     run_taken,
@@ -149,7 +151,12 @@ class ActionModule(ClusterRoleAction):
         """The run's objects. Raises Unanswered."""
         labels = self._selector.split(",")
         found = [self._of_kind(version, kind, label_selectors=labels) for version, kind in RUN_KINDS[self._role]]
-        return [item for items in found for item in items]
+        return self._named_as_the_run(item for items in found for item in items)
+
+    def _named_as_the_run(self, found: t.Iterable[Object]) -> list[Object]:
+        """Without what somebody has given the run's labels, as by copying a manifest. A job can have any name."""
+        name = object_name(self._run_id)
+        return [item for item in found if self._role != "worker_pods" or item["metadata"]["name"] == name]
 
     def _of_kind(self, version: str, kind: str, **which: t.Any) -> list[Object]:
         """Objects of a kind. Raises Unanswered."""
@@ -204,7 +211,7 @@ class ActionModule(ClusterRoleAction):
             return []
         return [
             f"the run {self._run_id} in namespace {namespace} stays as it is: to remove it, give teardown -e gpufabric_namespace={namespace}"
-            for namespace in namespaces_of(found, self._owner)
+            for namespace in namespaces_of(self._named_as_the_run(found), self._owner)
         ]
 
     def _remove(self, found: t.Iterable[Object]) -> bool:
@@ -219,7 +226,7 @@ class ActionModule(ClusterRoleAction):
         if self._role != "worker_pods":
             # Those of a job are its operator's.
             return False
-        pods = self.ask("Pod", label_selectors=self._selector.split(","))
+        pods = pods_of(object_name(self._run_id), self.ask("Pod", label_selectors=self._selector.split(",")))
         # All are told to go before one is waited for.
         removed = [self._remove_one(item, wait) for wait in (False, True) for item in pods]
         return any(removed)

@@ -216,6 +216,24 @@ def namespaces_of(found: t.Iterable[t.Mapping[str, t.Any]], owner: str) -> list[
     return sorted({metadata["namespace"] for metadata in own})
 
 
+def pods_of(name: str, pods: t.Iterable[t.Mapping[str, t.Any]]) -> list[t.Mapping[str, t.Any]]:
+    """The pods of a StatefulSet: those that it controls, and those of its names that nothing controls any more.
+
+    Not those of other names, or of something else, which somebody has given its labels.
+    """
+    found = []
+    for pod in pods:
+        references = pod["metadata"].get("ownerReferences") or ()
+        controllers = [(item["kind"], item["name"]) for item in references if item.get("controller")]
+        if controllers == [("StatefulSet", name)] or (not controllers and _is_numbered(name, pod["metadata"]["name"])):
+            found.append(pod)
+    return found
+
+
+def _is_numbered(name: str, pod: str) -> bool:
+    return re.fullmatch(rf"{re.escape(name)}-\d+", pod) is not None
+
+
 def outline(item: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What is needed of an object to judge it, and no values of variables: what it is, whose, and its conditions."""
     metadata = item["metadata"]

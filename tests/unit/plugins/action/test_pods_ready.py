@@ -84,6 +84,17 @@ def test_a_slip_in_a_name_shows_while_it_is_waited_for():
     assert looks.shown == ["1 of 2 pods ready, 1 found in namespace n"]
 
 
+def test_a_pod_that_has_only_the_labels_is_no_worker():
+    class Copied(Looks):
+        def ask(self, kind, **_arguments):
+            copied = pod(restarts=2)
+            copied["metadata"] = {"name": "mate-0", "uid": "2"}
+            return [pod(restarts=2), copied] if kind == "Pod" else []
+
+    given = {"names": None, "label_selector": "run=default", "stateful_set": "p", "count": 1}
+    assert [one["name"] for one in Copied([], **given).act(None)["pods"]] == ["p-0"]
+
+
 def test_pods_that_were_ready_for_a_moment_are_waited_for():
     looks = Looks([pod(), pod(ready="False"), pod(1), pod(2)])
     assert looks.act(None)["pods"][0]["restarts"] == 2

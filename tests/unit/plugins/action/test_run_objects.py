@@ -139,6 +139,21 @@ def test_the_claim_is_the_last_to_go_and_pods_go_before_it(play, plan, cluster):
     assert waits == [True, False, True, False, False]
 
 
+def test_what_has_only_the_labels_of_a_run_stays(play, plan, cluster):
+    made = present(play, plan())
+    labels = cluster.objects["Service", "gpufabric-default"]["metadata"]["labels"]
+    controller = {"kind": "ReplicaSet", "name": "mate-5d8", "controller": True}
+    for kind, name, owners in (("Pod", "mate-5d8-x", [controller]), ("Pod", "mate-0", []), ("StatefulSet", "mate", [])):
+        metadata = {"name": name, "namespace": "default", "uid": name, "labels": labels, "ownerReferences": owners}
+        cluster.objects[kind, name] = {"apiVersion": "v1", "kind": kind, "metadata": metadata}
+    own = {"kind": "StatefulSet", "name": "gpufabric-default", "controller": True}
+    metadata = {"name": "gpufabric-default-0", "uid": "p", "labels": labels, "ownerReferences": [own]}
+    cluster.objects["Pod", "gpufabric-default-0"] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    assert [item["metadata"]["name"] for item in play("free")["found"]] == ["gpufabric-default"] * 3
+    assert play("absent", objects=made["made"])["problems"] == play("absent")["problems"] == []
+    assert {name for _kind, name in cluster.objects} == {"mate-5d8-x", "mate-0", "mate"}
+
+
 def test_another_owners_run_is_neither_changed_nor_removed(play, plan, cluster):
     present(play, plan("you@there"), owner="you@there")
     before = copy.deepcopy(cluster.objects)
