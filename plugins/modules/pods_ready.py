@@ -33,8 +33,8 @@ options:
     elements: str
   stateful_set:
     description:
-      - Name of the StatefulSet that makes the pods. The module waits until they match its current template. If something keeps it from
-        making them, the failure says what.
+      - Name of the StatefulSet that makes the pods. Other pods that match do not count.
+      - The module waits until its pods match its current template. If something keeps it from making them, the failure says what.
     type: str
   count:
     description:

@@ -720,8 +720,8 @@ ENTRIES = (
     entry(
         "nothing-measured",
         "The program ended well and measured no size[: the smallest one asked for is {wanted}, and the GPUs have room for {room}].",
-        "Ask for a smaller least size (nccl_benchmark_min_bytes, isolate_min_bytes), or for no check of the values (nccl_benchmark_check"
-        " false, isolate_check false), which needs a third buffer of the size.",
+        "Lower the smallest size (nccl_benchmark_min_bytes, isolate_min_bytes), or leave the values unchecked (nccl_benchmark_check: false,"
+        " isolate_check: false), since the check needs a third buffer of that size.",
         source="nccl-tests, src/common.cu: the average is 0 / 0 then, and the exit status 0",
         found_by=_PARSER,
     ),
