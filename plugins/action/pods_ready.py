@@ -116,9 +116,8 @@ class ActionModule(ClusterAction):
 
     def _look(self) -> tuple[list[t.Mapping[str, t.Any]], t.Mapping[str, t.Any] | None]:
         """The pods in rank order, of selected ones those that have not ended well, if there are any; and the StatefulSet."""
-        selector, names = self._arguments["label_selector"], self._arguments["names"]
+        selector, names, name = (self._arguments[option] for option in ("label_selector", "names", "stateful_set"))
         found = self.ask("Pod", label_selectors=[selector] if selector else [])
-        name = self._arguments["stateful_set"]
         if name:
             found = pods_of(name, found)
         if names:

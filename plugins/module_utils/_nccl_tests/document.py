@@ -332,9 +332,9 @@ class Test:
 
     def _measured_nothing(self) -> bool:
         """Whether the program ended well without a row: its average is 0 / 0 then. Another average is of rows that somebody left out."""
-        whole = self.bounds and self.averages if self.ended is None else self.ended
+        has_summary = bool(self.bounds and self.averages)
         return (
-            bool(whole)
+            (has_summary if self.ended is None else self.ended)
             and not (self.rows or self.lost_rows or self.elided)
             and not any(value for value, _okay in self.averages)
         )

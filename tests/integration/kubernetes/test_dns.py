@@ -188,8 +188,8 @@ def test_names_that_do_not_come_are_explained(cluster, cluster_player, pods, fau
     pods.wait_ready("launcher", "missing-0", "astray-0", "stale-0", "nowhere-0")
     launcher.wait_for_record("stale-0.stale", EARLIER)
 
-    # A busy name server does not answer each question at once.
     services = (f"{service}-0.{service}" for service in EXPLAINED)
+    # A busy name server does not answer each question at once.
     played = launcher.play(hostfile(*services, dns_timeout=45), hostfile("nowhere-0"))
     explained, bare = results(played, FAIL)
     text, problems = text_of(explained), explained["problems"]
