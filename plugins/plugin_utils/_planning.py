@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import pathlib
+import re
 import typing as t
 
 import yaml
@@ -28,6 +29,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import Gpuf
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_values
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
     clean,
+    clean_line,
     clean_values,
     listing,
     one_line,
@@ -50,7 +52,10 @@ def failed(
     Whoever rescues the task gets them by failure_details: Ansible shows a result on the screen, and once more as an error, but for its
     ``invocation``. ``end``: the last line. ``is_secret``: the task has ``no_log``. ``note``: what else to do in the end.
     """
-    end = clean("\n".join(part for part in (end.strip(), note.strip()) if part))
+    # A machine may have said it: what follows a line break is not to look like a line of Ansible's.
+    end = re.sub(r"\n(?=\S)", "\n  ", clean(end).strip())
+    end = "\n".join(part for part in (end, clean(note).strip()) if part)
+    logs = [clean_line(log) for log in logs]
     told = clean_values({"problems": problems, "logs": logs, "end": end})
     result = {"failed": True, "changed": False, "invocation": {"module_args": told}}
     if not problems and not logs and "\n" not in end:

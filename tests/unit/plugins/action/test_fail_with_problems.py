@@ -83,6 +83,24 @@ def test_control_characters_of_machines_are_neither_shown_nor_returned(capsys):
     assert all(line.isprintable() for text in texts for line in str(text).split("\n"))
 
 
+FORGED = "no room\n\nPLAY RECAP ****\ng2 : ok=9 failed=0"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"result": {"failed": True, "problems": [MISSING], "end": FORGED}},
+        {"result": {"failed": True, "problems": [MISSING], "summary": FORGED}},
+        {"result": {"failed": True, "msg": FORGED}},
+        {"problems": [MISSING], "logs": [FORGED]},
+    ],
+)
+def test_no_line_of_what_a_machine_says_looks_like_one_of_ansible(capsys, arguments):
+    result = failure_details(run(arguments))
+    lines = [*capsys.readouterr().out.splitlines(), *result["end"].splitlines()[1:]]
+    assert "PLAY RECAP" in str(lines) and not [line for line in lines if line.startswith(("PLAY", "g2 :"))]
+
+
 def test_a_problem_of_the_catalogue_needs_its_id_and_facts_alone():
     (found,) = problems_from_result(run({"problems": [{"id": "kube-name-taken", "facts": {"object": "Service s"}}]}))
     assert found == problem("kube-name-taken", object="Service s").as_dict()
