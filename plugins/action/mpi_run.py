@@ -20,7 +20,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 from ansible.utils.path import unfrackpath
-from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import NUMBER, PATH, check_answer
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import NUMBER, PATH, Kind, check_answer, refuse
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.launch import ARGUMENT_SPEC
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemDict, entries_from
@@ -64,6 +64,9 @@ _Answer = t.TypeVar("_Answer")
 
 #: How the module names the process that goes through the points.
 _RUNNER = {"pid": NUMBER, "start": NUMBER, "directory": PATH}
+_POINT = Kind(
+    lambda value: isinstance(value, t.Mapping) and isinstance(value.get("status"), str), "a point with its status"
+)
 
 
 class _LauncherLost(Exception):
@@ -132,6 +135,8 @@ class ActionModule(NodeAction):
                         # Whoever ended it from elsewhere did not fail.
                         outcome.setdefault("msg", "the run was stopped, or removed, before its end")
                     result.update(outcome, failed="msg" in outcome)
+                elif "points" in result:
+                    result.update(self._checked_points(result.pop("points")))
             except Exception:
                 raise
             except BaseException:
@@ -155,18 +160,29 @@ class ActionModule(NodeAction):
             runner = check_answer(self._launcher, "runner", begun.pop("runner"), _RUNNER)
             # Texts of events were cleaned as they came, when what is escaped in JSON was not yet to be seen.
             found = plain(self._follow(begun, **runner))
+            found["points"] = _read_points(self._launcher, found["points"])
             # The last lines that programs printed are in it.
             return {**found, "msg": message(str(found["msg"]))} if "msg" in found else found
         except (ArithmeticError, AttributeError, GpufabricError, LookupError, TypeError, ValueError) as error:
             Display().vvv(traceback.format_exc())
             begun.pop("points", None)
-            text = inert(clean(" ".join(str(error).split())))[:200]
-            told = text if isinstance(error, GpufabricError) else f"{type(error).__name__}: {text}"
-            return {
-                "msg": f"what {self._launcher} says of the run cannot be read: {told}",
-                "complete": False,
-                "limited": False,
-            }
+            return self._unread(error)
+
+    def _checked_points(self, points: t.Any) -> dict[str, t.Any]:
+        """The points of an answer without a run that can be followed, or a failure."""
+        try:
+            return {"points": _read_points(self._launcher, points)}
+        except GpufabricError as error:
+            return {**self._unread(error), "failed": True}
+
+    def _unread(self, error: Exception) -> dict[str, t.Any]:
+        text = inert(clean(" ".join(str(error).split())))[:200]
+        told = text if isinstance(error, GpufabricError) else f"{type(error).__name__}: {text}"
+        return {
+            "msg": f"what {self._launcher} says of the run cannot be read: {told}",
+            "complete": False,
+            "limited": False,
+        }
 
     def _follow(self, begun: t.Mapping[str, t.Any], pid: int, start: int, directory: str) -> dict[str, t.Any]:
         """What came of the points, when they are over."""
@@ -395,6 +411,16 @@ class ActionModule(NodeAction):
 
     def _show(self, line: str) -> None:
         self.show(self._launcher, line)
+
+
+def _read_points(launcher: str, points: t.Any) -> list[dict[str, t.Any]]:
+    """Points that a launcher returned, each with a status, and with no problems but such as are some. Raises AnswerError."""
+    if not isinstance(points, list):
+        raise refuse(launcher, "points", points, "a list of points")
+    checked = [check_answer(launcher, f"points[{number}]", point, _POINT) for number, point in enumerate(points)]
+    return [
+        {**point, "problems": entries_from(point["problems"])} if "problems" in point else point for point in checked
+    ]
 
 
 def hidden_points(result: t.Mapping[str, t.Any]) -> dict[str, bool]:

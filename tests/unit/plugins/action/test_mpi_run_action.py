@@ -185,6 +185,26 @@ def test_a_launcher_that_answers_with_nonsense_is_no_traceback(begun):
     assert "points" not in begun and "points" not in outcome
 
 
+@pytest.mark.parametrize("points", [5, {"a": 1}, [1], [{"name": "all_reduce"}], [{"status": ["failed"]}]])
+def test_points_without_a_run_are_some_or_the_launcher_is_told(monkeypatch, points):
+    monkeypatch.setattr(ActionModule, "_run_module", lambda _self: {"changed": True, "points": points})
+    task = types.SimpleNamespace(args={}, environment=[])
+    result = action(_options={**OPTIONS, "run_id": "x"}, _task=task)._start(waits=True)
+    assert result["failed"] and "g1 returned points" in result["msg"] and "points" not in result
+
+
+def test_what_is_no_problem_of_a_point_is_left_out(monkeypatch):
+    wrong = [5, {"id": 5}, ["x"]]
+    monkeypatch.setattr(ActionModule, "_run_module", lambda _self: {"points": [point(problems=wrong)]})
+    task = types.SimpleNamespace(args={}, environment=[])
+    assert action(_options={**OPTIONS, "run_id": "x"}, _task=task)._start(waits=True)["points"] == [point()]
+    ended = {"status": "finished", "duration": 1.0, "resumed": False, "results": [], "problems": wrong}
+    over = told(event="over", reason="ended", reaped=[], paths={})
+    monkeypatch.setattr(ActionModule, "_finish", lambda _self, result, _directory: result)
+    outcome = Launcher(told(event="ended", point=1, outcome=ended) + over).follow(monkeypatch, show="none")
+    assert outcome["points"][0]["problems"] == []
+
+
 @pytest.mark.parametrize("whole", [1025, 1 << 30])
 def test_what_is_larger_than_the_limit_is_not_fetched(tmp_path, whole):
     asked = []
