@@ -173,6 +173,18 @@ ENTRIES = (
         statuses=(126, 255),
     ),
     entry(
+        "daemon-wrong-machine",
+        "[{daemon}|mpirun's daemon] was built for another kind of machine, or its file is damaged.",
+        "Install Open MPI again on the host, for its processor. Machines of different kinds cannot share one directory of it.",
+        signature(
+            "Exec format error",
+            rf"sh: (?:line )?(?:\d+: )?{_DAEMON}: (?:cannot execute binary file: )?Exec format error",
+        ),
+        # Without the reason in some releases of bash.
+        signature("cannot execute binary file", rf"sh: (?:line )?(?:\d+: )?{_DAEMON}: cannot execute binary file"),
+        statuses=(126, 255),
+    ),
+    entry(
         "daemon-library-missing",
         "[{daemon}|mpirun's daemon] does not start: the loader does not find [{libraries}|its libraries].",
         "Install the library on the host, or let LD_LIBRARY_PATH of a non-interactive login name its directory. For"
@@ -419,7 +431,10 @@ ENTRIES = (
         "program-wrong-machine",
         "[{program}|The program] was built for another kind of machine.",
         "Build it for the processor of the host. A shell script needs #! in its first line.",
-        signature("Exec format error", r"^\S+: (?:line )?\d+: (?:exec: )?(?P<program>\S+): (?:.*: )?Exec format error"),
+        signature(
+            "Exec format error",
+            r"^\S+: (?:line )?\d+: (?:exec: )?(?P<program>(?!(?:\S*/)?(?:orted|prted): )\S+): (?:.*: )?Exec format error",
+        ),
         signature(
             'via the "execve" system call',
             r"Local host: +(?P<host>\S+) .*?Application name: +(?P<program>\S+) +Error: +Exec format error",

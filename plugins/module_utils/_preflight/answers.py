@@ -52,6 +52,7 @@ _LOOK: dict[str, t.Any] = {
     "python_home": Optional(Maybe(TEXT)),
     "daemon": {
         **_FILE,
+        "foreign": Optional(BOOLEAN),
         "missing": Optional([TEXT]),
         "runtime": Optional(Maybe(TEXT)),
         "elsewhere": Optional([TEXT]),

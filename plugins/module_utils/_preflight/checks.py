@@ -264,6 +264,8 @@ def _check_daemon(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Pr
         yield problem("daemon-missing", seen.name, daemon["path"], **names)
     elif not daemon["executable"]:
         yield problem("daemon-not-executable", seen.name, daemon["path"], daemon=daemon["path"])
+    elif daemon.get("foreign"):
+        yield problem("daemon-wrong-machine", seen.name, daemon["path"], daemon=daemon["path"])
 
 
 def _check_shell(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:

@@ -14,6 +14,7 @@ ctypes, which take as long to import as all that it does.
 from __future__ import annotations
 
 import _thread
+import errno
 import os
 import pwd
 import select
@@ -145,6 +146,26 @@ def read_libraries(path: str, environment: t.Mapping[str, str]) -> tuple[list[st
     return parse_libraries(run([loader, path], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"})[1])
 
 
+def is_foreign(path: str, environment: t.Mapping[str, str]) -> bool:
+    """Whether the kernel takes a program for none of this machine's: it is another machine's, or damaged, or empty."""
+    own, its = _kind_of("/proc/self/exe"), _kind_of(path)
+    if its is None or its == own:
+        return False
+    # An emulator may run it.
+    return run([path, "--version"], environment) == (127, os.strerror(errno.ENOEXEC))
+
+
+def _kind_of(path: str) -> bytes | None:
+    """What machine a program says that it is for, empty if it is cut off; None if it is a script or cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(20)
+    except OSError:
+        return None
+    # The class, the order of bytes and the machine in the header of ELF, elf(5).
+    return start[4:6] + start[18:20] if start.startswith(b"\x7fELF") or not start else None
+
+
 def parse_addresses(message: bytes) -> tuple[list[tuple[int, str, str, int]], bool]:
     """Index and label of the interface, address and length of its prefix; and whether the kernel has said all (rtnetlink(7)).
 
@@ -241,7 +262,9 @@ def _daemon(parameters: t.Mapping[str, t.Any], environment: t.Mapping[str, str])
     path = os.path.join(prefix, "bin", name)
     facts = {"path": path, "exists": os.path.exists(path), "executable": os.access(path, os.X_OK)}
     if facts["exists"]:
-        facts["missing"], found = read_libraries(path, environment)
+        facts["foreign"] = is_foreign(path, environment)
+        # Of one that does not start, its loader is no cause.
+        facts["missing"], found = ([], {}) if facts["foreign"] else read_libraries(path, environment)
         # The version of the library that the daemon really starts with: libopen-rte in 4.x, libprrte in 5.x.
         own = next((found[soname] for soname in sorted(found) if soname.startswith(("libopen-rte", "libprrte"))), None)
         facts["runtime"] = own and os.path.basename(os.path.realpath(own))

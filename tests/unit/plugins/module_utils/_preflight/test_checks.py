@@ -108,6 +108,7 @@ def test_nothing_is_said_of_a_healthy_host():
 
 CASES = [
     (("environment", "LD_LIBRARY_PATH"), False, ("environment", "env-not-accepted")),
+    (("daemon", "foreign"), True, ("daemon", "daemon-wrong-machine")),
     (("daemon", "version"), "4.1.6", ("version", "mpi-version-differs")),
     (("daemon", "runtime"), "libopen-rte.so.40.30.3", ("version", "mpi-version-differs")),
     (("program", "mpi"), None, ("program", "program-without-mpi")),

@@ -17,6 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_ad
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe import (
     arrived,
     foreign_python_home,
+    is_foreign,
     loader_of,
     parse_addresses,
     parse_libraries,
@@ -90,6 +91,36 @@ def test_the_loader_that_a_program_names(tmp_path, content, loader, missing):
     assert loader_of(str(path)) == loader
     # It is not run.
     assert read_libraries(str(path), os.environ) == (missing, {})
+
+
+def of_machine(number):
+    with open("/proc/self/exe", "rb") as file:
+        start = file.read(64)
+    return start[:18] + struct.pack("=H", number) + start[20:]
+
+
+@pytest.mark.parametrize(
+    ("content", "foreign"),
+    [
+        # EM_VPP500: nobody has one, nor an emulator.
+        (of_machine(17), True),
+        (b"\x7fELFdamaged", True),
+        (b"", True),
+        (b"#!/bin/sh\n", False),
+        # A shell takes it for a script.
+        (b"exit 0\n", False),
+    ],
+)
+def test_a_program_of_another_machine_is_known(tmp_path, content, foreign):
+    path = tmp_path / "program"
+    path.write_bytes(content)
+    path.chmod(0o755)
+    assert is_foreign(str(path), os.environ) == foreign
+
+
+@pytest.mark.parametrize("path", ["/bin/sh", "/proc/self/exe", "/nosuch", "/"])
+def test_a_program_of_this_machine_is_none_of_another(path):
+    assert not is_foreign(path, os.environ)
 
 
 def test_the_kernel_names_the_addresses_that_the_c_library_does():
