@@ -221,7 +221,8 @@ class RunDir:
                 with contextlib.suppress(FileNotFoundError):
                     shutil.rmtree(path)
             except OSError as error:
-                raise NodeError(f"cannot remove {path}: {error.strerror}") from error
+                # Of a link, Python has a message only.
+                raise NodeError(f"cannot remove {path}: {error.strerror or error}") from error
         self.remove_if_empty()
 
     def remove_if_empty(self, *subdirectories: str) -> None:
@@ -262,6 +263,10 @@ class RunDir:
                 has_cure=True,
             )
         if self.is_default or other == self.run_id:
+            for path in self.places:
+                # What the run writes and removes there would be in a directory that is none of its own.
+                if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
+                    raise NodeError(f"run_dir: {path} is a link, or no directory; remove it", has_cure=True)
             return
         there = [os.path.basename(path) for path in self.places if os.path.lexists(path)]
         if other or there:

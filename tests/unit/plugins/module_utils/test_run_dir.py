@@ -281,6 +281,26 @@ def test_the_default_is_the_runs_without_a_mark(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("place", ["sshd", "ssh", "mpi", "account", "tmp"])
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_a_place_that_leads_elsewhere_is_not_written_to(tmp_path, place, kind):
+    run_dir = RunDir("nightly", str(tmp_path / "run"))
+    run_dir.create()
+    other = tmp_path / "other"
+    (other / "points").mkdir(parents=True)
+    path = pathlib.Path(run_dir.path, place)
+    if kind == "link":
+        path.symlink_to(other)
+    else:
+        path.write_text("kept")
+    for start in (run_dir.check, lambda: run_dir.create(run_dir.mpi)):
+        with pytest.raises(NodeError, match=f"/run/{place} is a link, or no directory; remove it"):
+            start()
+    with pytest.raises(NodeError, match=f"cannot remove .*/run/{place}: .*[Ll]ink|Not a directory"):
+        run_dir.remove(str(path))
+    assert os.listdir(other) == ["points"] and os.path.lexists(path)
+
+
 @pytest.fixture
 def victim(monkeypatch):
     """A user with a default directory of its own, in a directory like /tmp; what it yields acts as another user there."""
