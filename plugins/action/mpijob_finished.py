@@ -15,7 +15,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import
     own_log,
     progress,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import JOB_LABEL, condition_of, is_finished
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
+    JOB_LABEL,
+    condition_of,
+    is_finished,
+    pods_of_job,
+)
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
     CLUSTER_ARGUMENTS,
     ClusterAction,
@@ -88,7 +93,7 @@ class ActionModule(ClusterAction):
         if jobs and uid and jobs[0]["metadata"]["uid"] != uid:
             # One of the same name has replaced it, with pods of its own.
             return None, []
-        pods = self.ask("Pod", label_selectors=[f"{JOB_LABEL}={name}"])
+        pods = pods_of_job(name, self.ask("Pod", label_selectors=[f"{JOB_LABEL}={name}"]))
         return (jobs[0] if jobs else None), pods
 
     def _events(self) -> list[t.Mapping[str, t.Any]]:

@@ -17,7 +17,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import JOB_LABEL, delete_command, pods_of
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
+    JOB_LABEL,
+    delete_command,
+    pods_of,
+    pods_of_job,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import (
     ENDED,
     in_rank_order,
@@ -39,6 +44,7 @@ _ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "label_selector": {"type": "str"},
     "names": {"type": "list", "elements": "str"},
     "stateful_set": {"type": "str"},
+    "mpijob": {"type": "str"},
     "count": {"type": "int"},
     "container": {"type": "str"},
     "interpreter": {"type": "path"},
@@ -120,6 +126,8 @@ class ActionModule(ClusterAction):
         found = self.ask("Pod", label_selectors=[selector] if selector else [])
         if name:
             found = pods_of(name, found)
+        if self._arguments["mpijob"]:
+            found = pods_of_job(self._arguments["mpijob"], found)
         if names:
             pods = [pod for pod in found if pod["metadata"]["name"] in names]
         else:

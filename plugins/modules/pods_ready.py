@@ -36,6 +36,9 @@ options:
       - Name of the StatefulSet that makes the pods. Other pods that match do not count.
       - The module waits until its pods match its current template. If something keeps it from making them, the failure says what.
     type: str
+  mpijob:
+    description: Name of the Kubeflow MPIJob that the pods are of. Other pods that match do not count.
+    type: str
   count:
     description:
       - Number of pods to wait for.

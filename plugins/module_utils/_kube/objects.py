@@ -221,17 +221,26 @@ def pods_of(name: str, pods: t.Iterable[t.Mapping[str, t.Any]]) -> list[t.Mappin
 
     Not those of other names, or of something else, which somebody has given its labels.
     """
+    return _controlled_by({("StatefulSet", name)}, rf"{re.escape(name)}-\d+", pods)
+
+
+def pods_of_job(job: str, pods: t.Iterable[t.Mapping[str, t.Any]]) -> list[t.Mapping[str, t.Any]]:
+    """The pods of an MPIJob, as pods_of has those of a StatefulSet. A Job of the operator's makes the launcher's."""
+    controllers = {("MPIJob", job), ("Job", f"{job}-launcher")}
+    return _controlled_by(controllers, rf"{re.escape(job)}-(?:worker-\d+|launcher(?:-\w+)?)", pods)
+
+
+def _controlled_by(
+    controllers: t.Container[tuple[str, str]], names: str, pods: t.Iterable[t.Mapping[str, t.Any]]
+) -> list[t.Mapping[str, t.Any]]:
+    """The pods that one of the controllers has, and those that none has and whose name is one of the ``names``, a pattern."""
     found = []
     for pod in pods:
         references = pod["metadata"].get("ownerReferences") or ()
-        controllers = [(item["kind"], item["name"]) for item in references if item.get("controller")]
-        if controllers == [("StatefulSet", name)] or (not controllers and _is_numbered(name, pod["metadata"]["name"])):
+        theirs = next(((item["kind"], item["name"]) for item in references if item.get("controller")), None)
+        if theirs in controllers or (theirs is None and re.fullmatch(names, pod["metadata"]["name"])):
             found.append(pod)
     return found
-
-
-def _is_numbered(name: str, pod: str) -> bool:
-    return re.fullmatch(rf"{re.escape(name)}-\d+", pod) is not None
 
 
 def outline(item: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

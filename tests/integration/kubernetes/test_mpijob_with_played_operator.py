@@ -377,6 +377,10 @@ def _kubeconfig_of(cluster, namespace, account, directory):
 @pytest.mark.parametrize("keys", ["/root/.ssh", pytest.param("/etc/mpi-keys", marks=pytest.mark.slow)])
 def test_adopted_job_is_used_as_it_is(run, cluster, operator, pods, keys):
     start_job_of_others(cluster, pods, keys)
+    for role in ("launcher", "worker"):
+        # Somebody has copied a manifest.
+        labels = {"training.kubeflow.org/job-name": "train", "training.kubeflow.org/job-role": role}
+        pods.create(f"a-{role}", labels=labels)
     before = _state(cluster, run.namespace)
     played = run(
         mpijob_state="adopted",
@@ -393,6 +397,7 @@ def test_adopted_job_is_used_as_it_is(run, cluster, operator, pods, keys):
         "gpufabric.nccl.mpijob : Connect | Claim the workers, on which ranks write NCCL's logs",
         "gpufabric.nccl.mpijob : Disconnect | Remove the leftovers of the run from the workers",
     ]
+    assert not played.executions("a-worker") and not played.executions("a-launcher")
     for pod in ("train-worker-0", before["launcher"]):
         done = cluster.kubectl("exec", pod, "--", "ls", "/run", namespace=run.namespace)
         assert "gpufabric" not in done.stdout

@@ -155,9 +155,12 @@ MPIJOB_LABELS = {"training.kubeflow.org/job-name": "training", "training.kubeflo
     "way", ["selector", *(pytest.param(way, marks=pytest.mark.slow) for way in ("names", "mpijob"))]
 )
 def test_adopted_pods_are_left_as_they_were(runs, pods, way):
-    names = [f"hand-{number}" for number in (2, 10, 1)]
+    # Of a job's pods that nothing controls, those with its names count.
+    name = "training-worker" if way == "mpijob" else "hand"
+    names = [f"{name}-{number}" for number in (2, 10, 1)]
     made = pods.create(*names, labels={"app": "trainer", **MPIJOB_LABELS})
     pods.create("bystander", labels={**MPIJOB_LABELS, "training.kubeflow.org/job-role": "launcher"})
+    pods.create("copied", labels=MPIJOB_LABELS)
     chosen = {
         "selector": {"worker_pods_selector": "app=trainer"},
         "names": {"worker_pods_names": ",".join(names)},
@@ -171,7 +174,7 @@ def test_adopted_pods_are_left_as_they_were(runs, pods, way):
     played = runs.play(**chosen)
     assert played.returncode == 0, played.output
     ranks = [rank["host"] for rank in sorted(runs.result()["ranks"], key=lambda rank: rank["rank"])]
-    assert ranks == ["hand-1", "hand-2", "hand-10"]
+    assert ranks == [f"{name}-{number}" for number in (1, 2, 10)]
     assert [runs.cluster.get("pod", name, namespace=runs.namespace) for name in names] == made
     assert {name: runs.shell(name, REMAINS) for name in names} == before
     assert runs.ours() == []

@@ -54,3 +54,11 @@ def test_a_launcher_that_was_there_and_is_gone_is_remembered(monkeypatch, last, 
     )
     monkeypatch.setattr(mpijob_finished.time, "sleep", lambda _seconds: None)
     assert ActionModule.act(action, None)["lost_launcher"] == lost
+
+
+def test_a_pod_that_has_only_the_labels_of_the_job_is_none_of_it():
+    own = _pod("j-launcher-x7k2p", ownerReferences=[{"kind": "Job", "name": "j-launcher", "controller": True}])
+    copied = _pod("debug", ownerReferences=[{"kind": "ReplicaSet", "name": "debug", "controller": True}])
+    there = {"MPIJob": [{"metadata": {"name": "j", "uid": "1"}}], "Pod": [own, copied]}
+    action = types.SimpleNamespace(ask=lambda kind, **_which: there[kind])
+    assert ActionModule._look(action, "j", "1")[1] == [own]

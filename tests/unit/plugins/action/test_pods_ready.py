@@ -20,6 +20,7 @@ DEFAULTS = {
     "label_selector": None,
     "names": ["p-0"],
     "stateful_set": None,
+    "mpijob": None,
     "count": None,
     "container": None,
 }
@@ -84,15 +85,17 @@ def test_a_slip_in_a_name_shows_while_it_is_waited_for():
     assert looks.shown == ["1 of 2 pods ready, 1 found in namespace n"]
 
 
-def test_a_pod_that_has_only_the_labels_is_no_worker():
+@pytest.mark.parametrize(
+    ("own", "given"), [("p-0", {"stateful_set": "p", "count": 1}), ("p-worker-0", {"mpijob": "p", "count": None})]
+)
+def test_a_pod_that_has_only_the_labels_is_no_worker(own, given):
     class Copied(Looks):
         def ask(self, kind, **_arguments):
-            copied = pod(restarts=2)
-            copied["metadata"] = {"name": "mate-0", "uid": "2"}
-            return [pod(restarts=2), copied] if kind == "Pod" else []
+            found = [{**pod(restarts=2), "metadata": {"name": name, "uid": name}} for name in ("mate-0", own)]
+            return found if kind == "Pod" else []
 
-    given = {"names": None, "label_selector": "run=default", "stateful_set": "p", "count": 1}
-    assert [one["name"] for one in Copied([], **given).act(None)["pods"]] == ["p-0"]
+    looks = Copied([], names=None, label_selector="run=default", **given)
+    assert [one["name"] for one in looks.act(None)["pods"]] == [own]
 
 
 def test_pods_that_were_ready_for_a_moment_are_waited_for():

@@ -15,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects impor
     objects_taken,
     outline,
     ownership,
+    pods_of_job,
     removal_command,
     run_taken,
     selector,
@@ -187,3 +188,25 @@ def test_the_command_that_removes_a_run():
     )
     command = removal_command("a", "mpijob", {"kubeconfig": None, "context": "c", "namespace": "n"})
     assert command.startswith("kubectl --context c --namespace n delete mpijob,networkpolicy,configmap --selector ")
+
+
+def pod_of(name, *controller):
+    references = [{"kind": kind, "name": other, "controller": True} for kind, other in controller]
+    return {"metadata": {"name": name, "ownerReferences": references}}
+
+
+def test_the_pods_of_a_job_are_those_of_its_controllers():
+    own = [
+        pod_of("train-worker-0", ("MPIJob", "train")),
+        pod_of("train-launcher-x7k2p", ("Job", "train-launcher")),
+        # Their controllers were deleted without them.
+        pod_of("train-worker-1"),
+        pod_of("train-launcher"),
+    ]
+    others = [
+        pod_of("debug-5f8dc5f649-g7g62", ("ReplicaSet", "debug-5f8dc5f649")),
+        pod_of("train-worker-2", ("MPIJob", "trains")),
+        pod_of("train-launcher-abcde", ("Job", "nightly")),
+        pod_of("train-worker-0-debug"),
+    ]
+    assert pods_of_job("train", [*others, *own]) == own
