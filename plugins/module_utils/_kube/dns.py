@@ -40,8 +40,8 @@ _MOST_VALUES = 64
 def pod_addresses(pods: t.Iterable[Object]) -> dict[str, str]:
     """The addresses of pods that have not ended, by the names that DNS has for them, as option expected takes them."""
     addresses = {}
-    # The newest of a name counts.
-    for pod in sorted(pods, key=_age):
+    # A copy of a pod, as kubectl debug makes one, has its host name. Else the newest of a name counts.
+    for pod in sorted(pods, key=lambda pod: (_hostname(pod) == pod["metadata"]["name"], _age(pod))):
         if pod["status"].get("podIP") and not is_over(pod):
             parts = [_hostname(pod), pod["spec"].get("subdomain"), pod["metadata"]["namespace"]]
             addresses[".".join(parts if parts[1] else parts[:1])] = pod["status"]["podIP"]
@@ -68,9 +68,10 @@ class _Cluster:
 
     @functools.cached_property
     def _pods(self) -> dict[str, Object]:
-        """The pod that has a name now, or had it last, by the name."""
-        in_order = sorted(self.pods or (), key=lambda pod: (not is_over(pod), _age(pod)))
-        return {name: pod for pod in in_order for name in (pod["spec"].get("hostname"), pod["metadata"]["name"])}
+        """The pod that has a name now, or had it last, by the name. Not a copy that has the host name of the pod with that name."""
+        named = [(name, pod) for pod in self.pods or () for name in (_hostname(pod), pod["metadata"]["name"])]
+        named.sort(key=lambda item: (not is_over(item[1]), item[0] == item[1]["metadata"]["name"], _age(item[1])))
+        return dict(named)
 
     def pod(self, hostname: str) -> Object | None:
         """The pod that has a name now, or had it last."""

@@ -173,6 +173,12 @@ def test_the_pod_that_has_a_name_now_counts():
     assert problem.id == "dns-cached"
 
 
+def test_a_copy_of_a_pod_is_not_taken_for_it():
+    copied = changed(make_pod("copied", "10.0.0.2", ready=False, creationTimestamp="2"), "spec.hostname", "w-0")
+    (problem,) = find([SERVICE], [ENDPOINTS], [POD, copied])
+    assert problem.id == "dns-cached"
+
+
 @pytest.mark.parametrize(
     ("given", "identities"),
     [
@@ -253,8 +259,12 @@ def test_pod_addresses():
         make_pod("w-2", None),
         changed(make_pod("w-3", "10.0.0.4"), "spec.subdomain", None),
         changed(make_pod("w-4", "10.0.0.5"), "status.phase", "Succeeded"),
+        # As kubectl debug --copy-to makes it.
+        changed(make_pod("w-0-copy", "10.0.0.6", creationTimestamp="3"), "spec.hostname", "w-0"),
+        changed(make_pod("launcher-x7k2p", "10.0.0.7", creationTimestamp="1"), "spec.hostname", "launcher"),
+        changed(make_pod("launcher-a8m3q", "10.0.0.8", creationTimestamp="2"), "spec.hostname", "launcher"),
     ]
-    assert pod_addresses(pods) == {"w-0.job.ns": "10.0.0.2", "w-3": "10.0.0.4"}
+    assert pod_addresses(pods) == {"w-0.job.ns": "10.0.0.2", "w-3": "10.0.0.4", "launcher.job.ns": "10.0.0.8"}
 
 
 def test_parse_resolv_conf():
