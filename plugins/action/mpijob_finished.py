@@ -62,7 +62,7 @@ class ActionModule(ClusterAction):
                 given_up = False
                 break
             limit = arguments["timeout"]
-            if is_idle(job):
+            if is_idle(job, pods):
                 limit = min(limit, arguments["operator_timeout"])
             elif not condition_of(job, "Running"):
                 limit = min(limit, arguments["start_timeout"])

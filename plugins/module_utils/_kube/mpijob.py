@@ -116,6 +116,8 @@ _TO_KILL = 10
 _TIMED_OUT = (124, 137)
 _END = re.compile(r"\S+ (\d{1,3}) (\d{1,9})\Z")
 _WORKER = re.compile(r"worker (\S+) is (\S+), \d+ slots\Z")
+# Of the operator: an object has the name of one that it would make.
+_TAKEN = re.compile(r'Resource "([^"]+)" of Kind "([^"]*)" already exists and is not managed by MPIJob')
 _REFUSAL = re.compile(r"worker (\S+) at (\S+): (.*)\Z")
 # The operator makes names of pods and Services of it, labels of at most 63 characters.
 _JOB_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,44}[a-z0-9])?\Z")
@@ -524,9 +526,9 @@ def job_to_follow(found: t.Iterable[Object], wanted: Object) -> str:
     )
 
 
-def is_idle(job: Object | None) -> bool:
-    """Whether no operator has taken note of a job."""
-    return not ((job or {}).get("status") or {}).get("conditions")
+def is_idle(job: Object | None, pods: t.Sequence[Object]) -> bool:
+    """Whether no operator has taken note of a job. It writes conditions only when it has made all that it makes at first."""
+    return not pods and not ((job or {}).get("status") or {}).get("conditions")
 
 
 def with_role(pods: t.Iterable[Object], role: str) -> list[Object]:
@@ -542,7 +544,7 @@ def last_launcher(pods: t.Iterable[Object]) -> Object | None:
 
 def progress(job: Object | None, pods: t.Sequence[Object], workers: int) -> str:
     """How far a job is, in words."""
-    if is_idle(job):
+    if is_idle(job, pods):
         return "the MPI Operator has not taken note of the job yet"
     ready = sum(is_ready(pod) for pod in with_role(pods, "worker"))
     launcher = last_launcher(pods)
@@ -642,8 +644,8 @@ def job_problems(plan: Object, observed: Object, printed: Printed) -> list[Probl
     if condition_of(job, "Suspended") or (job.get("spec") or {}).get("runPolicy", {}).get("suspend"):
         # It has no pods meanwhile.
         return [problem("mpijob-suspended")]
-    if is_idle(job):
-        return [problem("operator-idle", seconds=seconds)]
+    if is_idle(job, pods):
+        return _refused(plan, job, observed["events"]) or [problem("operator-idle", seconds=seconds)]
     problems = _pod_problems(plan, observed)
     launcher = last_launcher(pods)
     if printed.failure is not None:
@@ -666,6 +668,24 @@ def job_problems(plan: Object, observed: Object, printed: Printed) -> list[Probl
         said = f"{failed.get('reason')}: {failed.get('message') or ''}".rstrip(": ")
         problems.append(problem("mpijob-failed", evidence=said, reason=said.rstrip(".")))
     return problems
+
+
+def _refused(plan: Object, job: Object, events: t.Sequence[Object]) -> list[Problem]:
+    """What has kept the operator from making anything. It says so in events of the job, and tries again."""
+    own = [event for event in events if event["involvedObject"].get("uid") == job["metadata"]["uid"]]
+    if not own:
+        return []
+    last = max(own, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
+    reason, message = last.get("reason"), last.get("message") or ""
+    taken = _TAKEN.match(message)
+    if taken:
+        name, kind = taken.groups()
+        what = f"{kind or 'An object of the name'} {name}"
+        return [problem("kube-name-taken", None, message, object=what, setting="mpijob_name")]
+    if reason == "MPIJobFailed":
+        return pod_problems([], own, {}, [plan["name"]], "mpijob_")
+    said = f"{reason}: {message}"
+    return [problem("mpijob-failed", evidence=said, reason=said.rstrip("."))]
 
 
 def _launcher_was_deleted(observed: Object) -> bool:

@@ -100,6 +100,10 @@ class _OfAnotherJob(Exception):
     """An object has the name of one that is to be made."""
 
 
+class _Refused(Exception):
+    """The cluster does not let an object be made."""
+
+
 class PlayedOperator:
     """Acts on the MPIJobs of one namespace until it is stopped.
 
@@ -114,6 +118,7 @@ class PlayedOperator:
         self._service_delay = service_delay
         self._first_seen: dict[str, float] = {}
         self._seen: dict[tuple[str, str], dict[str, t.Any]] = {}
+        self._warned: set[tuple[str, str]] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.errors: list[str] = []
@@ -144,9 +149,11 @@ class PlayedOperator:
             return
         try:
             self._reconcile(job)
-        except _OfAnotherJob:
-            # Of an earlier one of that name, with which it will go; the operator refuses it, and tries again.
-            return
+        except _OfAnotherJob as error:
+            # Of an earlier one of that name it will go with that; the operator refuses it, and tries again.
+            self._warn(job, str(error), "ErrResourceExists")
+        except _Refused as error:
+            self._warn(job, str(error))
         except Exception as error:  # what a thread raises is lost otherwise
             # With a job goes what was made for it, at times before the job.
             self._look()
@@ -158,8 +165,8 @@ class PlayedOperator:
         name, spec = job["metadata"]["name"], job["spec"]
         status = copy.deepcopy(job.get("status") or {})
         if not status.get("conditions"):
+            # Written when all went well, the first time too.
             self._condition(status, "Created", "MPIJobCreated", f"MPIJob {self._namespace}/{name} is created.")
-            self._write(job, status)
         finished = any(
             item["type"] in ("Succeeded", "Failed") and item["status"] == "True" for item in status["conditions"]
         )
@@ -379,10 +386,14 @@ class PlayedOperator:
             return
         done = self._kubectl("create", "--filename=-", stdin=json.dumps(manifest), check=False)
         if done.returncode != 0:
-            self._warn(job, f"{kind.lower()} created failed: {done.stderr.strip()}")
+            what = {"Pod": "worker pod", "Job": "launcher pod"}.get(kind, kind)
+            raise _Refused(f"{what} created failed: {done.stderr.strip()}")
 
-    def _warn(self, job: dict[str, t.Any], message: str) -> None:
-        """As the operator does with what the cluster refuses."""
+    def _warn(self, job: dict[str, t.Any], message: str, reason: str = "MPIJobFailed") -> None:
+        """As the operator does with what keeps it from going on. Kubernetes counts what is said again."""
+        if (job["metadata"]["uid"], message) in self._warned:
+            return
+        self._warned.add((job["metadata"]["uid"], message))
         reference = {"kind": "MPIJob", "namespace": self._namespace}
         reference.update({key: job["metadata"][key] for key in ("name", "uid")})
         event = {
@@ -391,7 +402,7 @@ class PlayedOperator:
             "metadata": {"generateName": f"{job['metadata']['name']}."},
             "involvedObject": reference,
             "type": "Warning",
-            "reason": "MPIJobFailed",
+            "reason": reason,
             "message": message,
             "lastTimestamp": _now(),
         }
@@ -403,7 +414,8 @@ class PlayedOperator:
         if found is not None and job is not None:
             owners = [owner["uid"] for owner in found["metadata"].get("ownerReferences", ())]
             if owners != [job["metadata"]["uid"]]:
-                raise _OfAnotherJob(f"{kind} {name}")
+                # What the operator keeps of objects does not name their kind.
+                raise _OfAnotherJob(f'Resource "{name}" of Kind "" already exists and is not managed by MPIJob')
         return found
 
     def _list(self, kind: str) -> list[dict[str, t.Any]]:

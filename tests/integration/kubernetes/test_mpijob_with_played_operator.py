@@ -252,6 +252,19 @@ def test_worker_that_never_starts_is_named_with_the_reason(
 
 
 @pytest.mark.slow
+def test_what_keeps_the_operator_from_making_anything_is_told(run, cluster, operator):
+    cluster.kubectl("create", "service", "clusterip", "theirs", "--tcp=80", namespace=run.namespace)
+    played = run(mpijob_name="theirs", mpijob_operator_timeout=20)
+    assert played.returncode != 0
+    (problem,) = run.problems()
+    assert problem["id"] == "kube-name-taken" and "mpijob_name" in problem["cure"], played.output
+    assert cluster.get("service", "theirs", namespace=run.namespace)["spec"]["ports"][0]["port"] == 80
+    cluster.kubectl("create", "quota", "none", "--hard=pods=0", namespace=run.namespace)
+    played = run(mpijob_operator_timeout=20)
+    assert [problem["id"] for problem in run.problems()] == ["pod-quota"], played.output
+
+
+@pytest.mark.slow
 def test_operator_that_does_nothing_is_named(run, mpijobs, faults):
     played = run(mpijob_operator_timeout=3)
     assert played.returncode != 0

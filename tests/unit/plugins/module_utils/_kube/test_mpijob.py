@@ -584,7 +584,7 @@ LAUNCHER = "gpufabric-n-launcher-x"
 
 def observed(*conditions, pods=(), launcher_log="", **changes):
     job = {
-        "metadata": {"name": "gpufabric-n"},
+        "metadata": {"name": "gpufabric-n", "uid": "1"},
         "status": {"conditions": [{"type": kind, "status": "True", "reason": "R"} for kind in conditions]},
     }
     state = {"job": job, "pods": list(pods), "events": [], "logs": {}, "launcher_log": launcher_log, "given_up": False}
@@ -603,6 +603,48 @@ def failed_log(text):
 def test_a_job_that_nobody_takes_note_of():
     (problem,) = problems(observed(given_up=True))
     assert problem.id == "operator-idle" and "61 s" in problem.cause
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "identity", "words"),
+    [
+        (
+            "ErrResourceExists",
+            'Resource "gpufabric-n" of Kind "" already exists and is not managed by MPIJob',
+            "kube-name-taken",
+            "An object of the name gpufabric-n exists already",
+        ),
+        (
+            "ErrResourceExists",
+            'Resource "gpufabric-n-ssh" of Kind "Secret" already exists and is not managed by MPIJob',
+            "kube-name-taken",
+            "Secret gpufabric-n-ssh exists already",
+        ),
+        (
+            "MPIJobFailed",
+            'worker pod created failed: pods "x" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1',
+            "pod-quota",
+            "exceeded quota: few",
+        ),
+        ("ValidationError", "Found validation errors: metadata.name: too long", "mpijob-failed", "name: too long"),
+    ],
+)
+def test_an_operator_that_may_make_nothing_is_not_idle(reason, message, identity, words):
+    event = {"type": "Warning", "reason": reason, "message": message, "lastTimestamp": "2026-01-01T00:00:01Z"}
+    event["involvedObject"] = {"kind": "MPIJob", "name": "gpufabric-n", "uid": "1"}
+    earlier = {**event, "message": "of an earlier job of that name", "involvedObject": {"uid": "0"}}
+    (problem,) = problems(observed(events=[event, earlier], given_up=True))
+    assert problem.id == identity and words in problem.cause
+    (problem,) = problems(observed(events=[earlier], given_up=True))
+    assert problem.id == "operator-idle"
+
+
+def test_an_operator_that_has_made_pods_is_not_idle():
+    event = {"type": "Warning", "reason": "MPIJobFailed", "message": "worker pod created failed: exceeded quota: few"}
+    event["involvedObject"] = {"kind": "MPIJob", "name": "gpufabric-n", "uid": "1"}
+    seen = observed(events=[event], pods=WORKERS[:1], given_up=True)
+    assert [item.id for item in problems(seen)] == ["pod-quota"]
+    assert progress(seen["job"], WORKERS[:1], 2) == "1 of 2 workers ready, launcher not there yet"
 
 
 def test_a_job_that_is_gone():
