@@ -48,7 +48,9 @@ options:
     type: str
     default: ""
   environment:
-    description: The first letters of a digest of the environment that nodes and play give to the programs. A search is not continued with another one.
+    description:
+      - The first letters of a digest of the environment that nodes and play give to the programs, and of the UIDs of the nodes that are pods.
+        A search is not continued with another one.
     type: str
     default: ""
   search:

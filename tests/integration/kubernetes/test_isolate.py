@@ -125,3 +125,27 @@ def test_nodes_are_marked_and_lose_the_mark_when_they_are_good_again(isolate, ru
     finally:
         for command in by_hand:
             runs.cluster.kubectl(command, "node", node, f"{key}-", check=False)
+
+
+@pytest.mark.slow
+def test_a_search_that_was_cut_off_is_not_continued_with_a_pod_that_has_replaced_another(isolate, runs, pods):
+    """It may be on another node, whose mark the findings of the first one would decide."""
+    names = ["a", "b"]
+    pods.create(*names)
+    # Not the addresses of the pods, which a new one would change.
+    asked = {
+        "worker_pods_names": ",".join(names),
+        "isolate_mode": "nodes",
+        "gpufabric_control_interface": "eth0",
+        **ALL_ARE_GOOD,
+    }
+    isolate(**asked)
+    file = runs.directory / "report/isolation.json"
+    for replaced in (False, True):
+        file.write_text(json.dumps({**json.loads(file.read_text()), "complete": False}))
+        if replaced:
+            runs.cluster.kubectl("delete", "pod", "b", namespace=runs.namespace)
+            pods.create("b")
+        played = isolate(**asked)
+        assert ("Taken up after round" in played.output) != replaced, played.output
+        assert json.loads(file.read_text())["complete"]
