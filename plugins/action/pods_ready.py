@@ -85,8 +85,13 @@ class ActionModule(ClusterAction):
         self.prepare(self._arguments, task_vars)
         begin = time.monotonic()
         refusing: list[dict[str, t.Any]] = []
+        was_there = False
         while True:
             pods, stateful_set = self._look()
+            if _is_going(stateful_set) or (was_there and stateful_set is None):
+                # Such as by a teardown.
+                return self._explain([], None, 0, self._wanted(pods))
+            was_there = stateful_set is not None
             ready = [pod for pod in pods if is_ready(pod) and is_current(pod, stateful_set)]
             wanted = self._wanted(pods)
             waited = time.monotonic() - begin
@@ -193,6 +198,16 @@ class ActionModule(ClusterAction):
         message = (
             f"{ready} of {wanted} pods are ready after {arguments['timeout']:g} s in namespace {arguments['namespace']}"
         )
+        name = arguments["stateful_set"]
+        if name and stateful_set is None and not self._has_no(arguments["namespace"]):
+            message = f"{ready} of {wanted} pods are ready in namespace {arguments['namespace']}: their StatefulSet {name} was deleted"
+            lost = [problem("pod-lost", f"{name}-{number}").as_dict() for number in range(wanted)]
+            return {
+                "failed": True,
+                "msg": f"{message}:\n{problems_text(lost)}",
+                "summary": f"{message}.",
+                "problems": lost,
+            }
         problems = self._absent(pods, stateful_set)
         if not arguments["names"] and len(pods) > wanted:
             message += f"; {len(pods)} match {arguments['label_selector']}"
@@ -232,6 +247,11 @@ class ActionModule(ClusterAction):
         except Unanswered:
             # Who may not ask is not told either.
             return False
+
+
+def _is_going(item: t.Mapping[str, t.Any] | None) -> bool:
+    """Whether an object is there, and marked to go."""
+    return item is not None and bool(item["metadata"].get("deletionTimestamp"))
 
 
 def extra_args() -> str:

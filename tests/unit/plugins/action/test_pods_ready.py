@@ -98,6 +98,27 @@ def test_a_pod_that_has_only_the_labels_is_no_worker(own, given):
     assert [one["name"] for one in looks.act(None)["pods"]] == [own]
 
 
+@pytest.mark.parametrize("later", [None, {"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}}])
+def test_pods_whose_stateful_set_was_deleted_are_not_waited_for(later):
+    sets = iter([{"metadata": {"name": "p"}}, later])
+
+    class Deleted(Looks):
+        def ask(self, kind, **_arguments):
+            found = {"StatefulSet": lambda: next(sets), "Namespace": dict}.get(kind, lambda: None)()
+            return [] if found is None else [found]
+
+    given = {"names": None, "label_selector": "run=default", "stateful_set": "p", "count": 2}
+    result = Deleted([], **given).act(None)
+    assert [(item["id"], item["host"]) for item in result["problems"]] == [("pod-lost", "p-0"), ("pod-lost", "p-1")]
+    assert result["summary"] == "0 of 2 pods are ready in namespace n: their StatefulSet p was deleted."
+
+
+def test_pods_whose_stateful_set_was_never_seen_were_deleted_too():
+    looks = Looks([], timeout=0, names=None, label_selector="run=default", stateful_set="p", count=1)
+    looks.ask = lambda kind, **_which: [{}] if kind == "Namespace" else []
+    assert [(item["id"], item["host"]) for item in looks.act(None)["problems"]] == [("pod-lost", "p-0")]
+
+
 def test_pods_that_were_ready_for_a_moment_are_waited_for():
     looks = Looks([pod(), pod(ready="False"), pod(1), pod(2)])
     assert looks.act(None)["pods"][0]["restarts"] == 2
