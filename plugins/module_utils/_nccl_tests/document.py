@@ -35,7 +35,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes 
     Summary,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.soak import find_soak, soak_problems
-from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.stragglers import find_stragglers
+from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.stragglers import EARLY_ENDS, find_stragglers
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import format_size
 
@@ -173,7 +173,7 @@ class Test:
             "transport": None,
             "software": None,
             "hardware": None,
-            "stragglers": find_stragglers(self.process_times, self.ranks),
+            "stragglers": None if self.collective in EARLY_ENDS else find_stragglers(self.process_times, self.ranks),
             "soak": soak,
             "problems": [],
             "verdict": "",

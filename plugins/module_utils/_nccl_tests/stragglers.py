@@ -7,9 +7,10 @@
 """Which ranks keep the others waiting, from how long each process takes for the same operations.
 
 No rank of a collective such as all_reduce can be done before the last one has begun. So a rank that comes late has the *shortest* time:
-it finds the others waiting. One with the longest time came early, or ends later than the others where a collective lets it
-(broadcast, reduce, gather, scatter, sendrecv). Times of single iterations are of CUDA events (option -I of nccl-tests). Iterations that follow each
-other without a barrier start together on all ranks but for the first, so a rank that is late each time shows with -z 3, which has one before each.
+it finds the others waiting. One with the longest time came early. Where a rank needs nothing of the others, as the root of a broadcast,
+the shortest time may also be that of a rank which is done before they have begun, so nothing is said of such collectives. Times of single
+iterations are of CUDA events (option -I of nccl-tests). Iterations that follow each other without a barrier start together on all ranks
+but for the first, so a rank that is late each time shows with -z 3, which has one before each.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_tests.shapes import Straggler
 
+#: The collectives in which a rank may be done before the last one has begun.
+EARLY_ENDS = frozenset({"broadcast", "reduce", "gather", "scatter", "sendrecv"})
 #: The least part of the time that is worth a name, and by how many deviations of all processes it has to stand out.
 LEAST_SHARE = 0.05
 _DEVIATIONS = 6.0

@@ -145,6 +145,27 @@ def test_real_json_with_one_process_that_is_late():
     assert document["stragglers"] == [] and document["complete"]
 
 
+@pytest.mark.parametrize(
+    ("program", "named"),
+    [
+        *[(name, [2]) for name in ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "hypercube")],
+        *[(name, None) for name in ("broadcast", "reduce", "gather", "scatter", "sendrecv")],
+    ],
+)
+def test_a_rank_that_may_be_done_before_the_others_have_begun_is_not_late(program, named):
+    """The root of a broadcast has sent all it has, and is done, while others receive; so its time is the shortest each time."""
+
+    def first(value):
+        value["args"][0] = f"/opt/nccl-tests/{program}_perf"
+        for times in of_processes(value):
+            times[:] = [[50.0 if process == 2 else 100.0] * 200 for process in range(4)]
+
+    (document,) = edited(first)
+    found = document["stragglers"]
+    assert document["collective"] == program
+    assert (None if found is None else [one["rank"] for one in found]) == named
+
+
 def test_calls_that_move_nothing_say_nothing_of_who_is_late():
     """With 128 ranks, all_gather has eight sizes of 0 bytes: nobody waits in them."""
 
