@@ -411,6 +411,26 @@ def test_what_is_lost_beside_a_right_average_makes_a_test_not_whole(line, identi
     assert (ids(document), document["complete"], document["verdict"]) == ([identity], False, "incomplete")
 
 
+def out_of_place_only(text):
+    """The rows end where the in-place half begins."""
+    return re.sub(r"^( +\d+ +\d+ +float .{49}).*$", lambda match: match.group(1).rstrip(), text, flags=re.MULTILINE)
+
+
+def test_rows_without_the_in_place_half_are_whole_only_if_the_average_is_theirs():
+    halves = out_of_place_only(NCCL)
+    assert [len(line.split()) for line in halves.splitlines() if " float " in line] == [9, 9, 9]
+    mean = sum(row["out_of_place"]["busbw"] for row in parse_one(NCCL)["rows"]) / 3
+    for printed, verdict, lost in (("124.442", "incomplete", 3), (f"{mean:g}", "pass", 0), (f"{mean + 0.02:g}", "incomplete", 3)):
+        document = parse_one(halves.replace("124.442", printed))
+        assert (document["verdict"], document["lost_rows"]) == (verdict, lost)
+        assert len(document["rows"]) == 3 - lost
+    assert all(row["in_place"] is None for row in parse_one(halves.replace("124.442", f"{mean:g}"))["rows"])
+    # Without a header they may be in place; beside a whole row they are cut.
+    assert parse_one(halves.replace("124.442", f"{mean:g}").replace(HEADER, ""))["verdict"] == "incomplete"
+    beside = halves.replace("124.442", f"{mean:g}").replace("# Out of bounds", f"{LAST_ROW}\n# Out of bounds")
+    assert (parse_one(beside)["lost_rows"], parse_one(beside)["verdict"]) == (3, "incomplete")
+
+
 def test_rows_without_a_header_need_one_that_fits_no_other_columns():
     """The bandwidths of 1 KiB have too few digits to prove anything, even beside their own average."""
     lines = NCCL.replace(HEADER, "").replace("124.442", "0.06").splitlines()
