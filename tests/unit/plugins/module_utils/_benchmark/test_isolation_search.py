@@ -304,6 +304,23 @@ def test_evidence_names_the_tests():
     assert nodes[0]["evidence"][1] == "fast, g1, g2, g3: 100 GB/s (limit 85 GB/s)"
 
 
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("inside", ["all", "bad", "none"])
+def test_nodes_alone_are_one_round_however_few_they_are(number, inside):
+    state = new_state(names(number), mode="nodes", inside=inside, inside_limit=80)
+    assert plan_round(state) == [[node] for node in names(number)]
+    state = run(state, cluster())
+    assert found(state) == ({}, []) and state["round"] == 1 and not state["every_pair"]
+
+
+@pytest.mark.parametrize("number", range(2, 10))
+def test_pairs_that_are_all_fast_are_run_once_each(number):
+    state = run(new_state(names(number), mode="pairs", inside="none"), cluster())
+    assert [test["nodes"] for test in state["tests"] if len(test["nodes"]) != 2] == []
+    assert len(state["tests"]) == number * (number - 1) // 2 and state["every_pair"]
+    assert state["round"] == number - 1 + number % 2
+
+
 def test_answer_before_the_end_is_suspicion():
     answer = verdict(new_state(names(3)))
     assert not answer["complete"] and answer["nodes"][0] == {

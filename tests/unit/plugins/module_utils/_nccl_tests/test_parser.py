@@ -420,7 +420,11 @@ def test_rows_without_the_in_place_half_are_whole_only_if_the_average_is_theirs(
     halves = out_of_place_only(NCCL)
     assert [len(line.split()) for line in halves.splitlines() if " float " in line] == [9, 9, 9]
     mean = sum(row["out_of_place"]["busbw"] for row in parse_one(NCCL)["rows"]) / 3
-    for printed, verdict, lost in (("124.442", "incomplete", 3), (f"{mean:g}", "pass", 0), (f"{mean + 0.02:g}", "incomplete", 3)):
+    for printed, verdict, lost in (
+        ("124.442", "incomplete", 3),
+        (f"{mean:g}", "pass", 0),
+        (f"{mean + 0.02:g}", "incomplete", 3),
+    ):
         document = parse_one(halves.replace("124.442", printed))
         assert (document["verdict"], document["lost_rows"]) == (verdict, lost)
         assert len(document["rows"]) == 3 - lost
