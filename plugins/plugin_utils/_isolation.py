@@ -432,7 +432,10 @@ def _nodes(infos: Results) -> dict[str, Entry]:
 
 
 def _with_defaults(settings: Entry, nodes: Results) -> dict[str, t.Any]:
-    """The role's variables, and what those are that are not set; ``sizes_note`` says in words why the size is smaller than usual."""
+    """The role's variables, and what those are that are not set; ``sizes_note`` says in words why the size is smaller than usual.
+
+    ``pairs_are_faster``: whether two good nodes have more bandwidth than more of them.
+    """
     on_gpus = uses_gpus(settings["backend"], nodes)
     defaults = _DEFAULTS[on_gpus]
     given = {name: value for name, value in settings.items() if value not in (None, "")}
@@ -443,7 +446,8 @@ def _with_defaults(settings: Entry, nodes: Results) -> dict[str, t.Any]:
     if "max_bytes" in given and "min_bytes" not in given:
         sizes = (str(defaults["min_bytes"]), str(given["max_bytes"]))
         chosen["min_bytes"] = min(sizes, key=lambda size: parse_size("isolate_max_bytes", size))
-    return {**chosen, "max_bytes": settings["max_bytes"] or chosen["min_bytes"]}
+    faster = on_gpus and flatters_pairs(chosen["collective"], chosen["env"] or {})
+    return {**chosen, "max_bytes": settings["max_bytes"] or chosen["min_bytes"], "pairs_are_faster": faster}
 
 
 def _lost(name: str, results: Entry) -> str | None:
@@ -506,6 +510,7 @@ def _new_state(names: t.Sequence[str], settings: Entry, lost: t.Mapping[str, str
             tolerance_percent=_number("tolerance_percent", settings["tolerance_percent"]),
             domains=settings["domains"] or None,
             unreachable=lost,
+            pairs_are_faster=settings["pairs_are_faster"],
         )
     except OptionError as error:
         option = "gpufabric_hosts" if error.option == "nodes" else f"isolate_{error.option}"
@@ -547,7 +552,7 @@ def _launch(ready: dict[str, Entry], peers: t.Sequence[Entry], settings: Entry) 
 
 def _told(settings: Entry, backend: str | None) -> dict[str, t.Any]:
     """The settings that decide what is measured, as JSON holds them. Time-outs do not."""
-    chosen = {name: value for name, value in settings.items() if not name.endswith(("timeout", "_note"))}
+    chosen = {name: value for name, value in settings.items() if not name.endswith(("timeout", "_note", "_faster"))}
     env = shown_environment(settings["env"] or {})
     return json.loads(json.dumps({**chosen, "env": env, "backend": backend}, sort_keys=True, default=str))
 

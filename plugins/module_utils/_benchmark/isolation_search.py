@@ -46,6 +46,8 @@ _PARTS = 4
 _ACROSS = 2
 #: Fewer nodes would be one group, with nothing to compare it with, so that pairs run.
 _FEWEST = 4
+#: The same where pairs are faster than larger groups: of fewer nodes, some groups are pairs, and those of three look slow beside them.
+_FEWEST_UNLIKE = 15
 #: How many good nodes run alone beside the bad ones, so that there is something to compare with.
 _CONTROLS = 3
 #: How often a node must be found slow before it is called bad, alone more often than not by as many: of many nodes, some are
@@ -70,6 +72,7 @@ def new_state(
     tolerance_percent: float = 15.0,
     domains: t.Mapping[str, str] | None = None,
     unreachable: t.Mapping[str, str] | None = None,
+    pairs_are_faster: bool = False,
 ) -> dict[str, t.Any]:
     """Nothing is known yet of ``nodes``.
 
@@ -77,7 +80,7 @@ def new_state(
     ``screens``: of the adaptive mode, None for as many as meet every pair. ``limit`` and ``inside_limit``: the least good bus
     bandwidth of several nodes and of one alone, in GB/s; without one it is the ninth decile of the screens of about as many
     nodes, less ``tolerance_percent``: where a fault is in nearly all groups, only a limit tells it. ``unreachable``: nodes that
-    nothing can be run on, and why. Raises OptionError.
+    nothing can be run on, and why. ``pairs_are_faster``: whether two good nodes have more bandwidth than more of them. Raises OptionError.
     """
     nodes = list(nodes)
     if not nodes or len(set(nodes)) < len(nodes) or not all(isinstance(node, str) and node for node in nodes):
@@ -98,7 +101,8 @@ def new_state(
     if domains is not None and not set(named) == set(domains) == set(nodes):
         raise OptionError("domains", dict(domains), "the name of a domain for each of the nodes, and no other")
     unreachable = dict(unreachable or {})
-    if mode == "adaptive" and len(set(nodes) - set(unreachable)) < _FEWEST:
+    fewest = _FEWEST_UNLIKE if pairs_are_faster and limit is None else _FEWEST
+    if mode == "adaptive" and len(set(nodes) - set(unreachable)) < fewest:
         mode = "pairs"
     stages: list[t.Any] = ["inside"] if inside == "all" or mode == "nodes" else []
     every_pair = mode == "pairs"
@@ -118,6 +122,8 @@ def new_state(
         "tolerance_percent": float(tolerance_percent),
         "stages": stages,
         "every_pair": every_pair,
+        "fewest": fewest,
+        "pairs_are_faster": pairs_are_faster,
         "unreachable": unreachable,
         "stage": 0,
         "round": 0,
@@ -344,6 +350,8 @@ class _Knowledge:
 
     def _derived_limit(self, size: int) -> float:
         alike = [number for number, value in self._ranked if (number == 1) == (size == 1)]
+        if size > 2 and self.state["pairs_are_faster"]:
+            alike = [number for number in alike if number > 2] or alike
         near = [number for number in alike if size / 1.5 <= number <= size * 1.5]
         sizes = set(near if len(near) >= _CONTROLS else alike)
         values = sorted(value for number, value in self._ranked if number in sizes)
@@ -472,7 +480,7 @@ def _plan(known: _Knowledge) -> tuple[list[list[str]], int, bool]:
         if planned.groups:
             return planned.groups, stage, False
     left = [node for node in state["nodes"] if node not in known.out]
-    if state["mode"] == "adaptive" and len(left) < _FEWEST and stages[stage : stage + 1] != ["inside"]:
+    if state["mode"] == "adaptive" and len(left) < state["fewest"] and stages[stage : stage + 1] != ["inside"]:
         # The others are slow alone.
         for turn in range(len(left)):
             pairs = [pair for pair in pair_groups(left, turn) if frozenset(pair) not in known.values]

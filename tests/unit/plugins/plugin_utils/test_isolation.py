@@ -584,6 +584,21 @@ def test_what_two_nodes_hide_is_said_with_their_numbers(settings, is_noted):
 
 
 @pytest.mark.parametrize(
+    ("settings", "mode"),
+    [
+        ({}, "adaptive"),
+        ({"collective": "all_reduce"}, "pairs"),
+        ({"collective": "all_reduce", "limit": 300}, "adaptive"),
+        ({"collective": "all_reduce", "env": {"NCCL_ALGO": "Ring"}}, "adaptive"),
+        ({"collective": "all_reduce", "backend": "cpu"}, "adaptive"),
+    ],
+)
+def test_few_nodes_run_in_pairs_where_good_pairs_are_faster_than_groups(settings, mode):
+    document = begun_on_gpus({"collective": None, **settings})["document"]
+    assert document["state"]["mode"] == mode and "pairs_are_faster" not in document["settings"]
+
+
+@pytest.mark.parametrize(
     ("gbps", "memory", "size", "words"),
     [
         (3200.0, 80 << 30, "1G", "all_gather of 1G."),

@@ -304,6 +304,19 @@ def test_evidence_names_the_tests():
     assert nodes[0]["evidence"][1] == "fast, g1, g2, g3: 100 GB/s (limit 85 GB/s)"
 
 
+@pytest.mark.parametrize("screens", [1, 2, None])
+@pytest.mark.parametrize("bad", [0, 1])
+@pytest.mark.parametrize("number", [5, 7, 10, 11, 14, 17, 18, 26])
+def test_nodes_of_larger_groups_are_not_slow_because_good_pairs_are_faster(number, bad, screens):
+    """By trees, all_reduce over two hosts needs less of the network: beside a pair, a good group of three looks slow."""
+    nodes = names(number)
+    for faulty in nodes if bad else [None]:
+        slower = cluster(between=[faulty])
+        state = new_state(nodes, inside="none", screens=screens, tolerance_percent=10, pairs_are_faster=True)
+        state = run(state, lambda group, slower=slower: slower(group) * (1.5 if len(group) == 2 else 1.0))
+        assert found(state)[0] == ({faulty: ("bad", None)} if faulty else {})
+
+
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 9])
 @pytest.mark.parametrize("inside", ["all", "bad", "none"])
 def test_nodes_alone_are_one_round_however_few_they_are(number, inside):
