@@ -562,7 +562,7 @@ def _half(cells: t.Mapping[str, t.Any], names: t.Mapping[str, str], wrong: t.Any
         wrong = int(wrong)
     if wrong in (None, "N/A"):
         half["wrong"] = None
-    elif _is_number(wrong) and 0 <= wrong < _LARGEST:
+    elif _is_number(wrong) and 0 <= wrong < _LARGEST and wrong == int(wrong):
         half["wrong"] = int(wrong)
     else:
         return None

@@ -766,6 +766,17 @@ def test_the_begin_of_a_word_is_no_cell_at_the_end_of_a_row():
     assert (len(document["rows"]), document["lost_rows"]) == (1, 1)
 
 
+@pytest.mark.parametrize("name", ["json-3.json", "rccl-reporter.json"])
+@pytest.mark.parametrize(
+    ("wrong", "verdict"), [("0", "pass"), ("0.5", "incomplete"), ("1e-3", "incomplete"), ("3.0", "fail")]
+)
+def test_a_part_of_a_wrong_value_is_not_none_wrong(name, wrong, verdict):
+    """In the table, a row with such a number is lost."""
+    text = (FIXTURES / "nccl_tests" / name).read_text(encoding="utf-8")
+    text = re.sub(r'"(n?wrong)": *(?:"0"|0(?:\.0+)?(?=[,}\s]))', rf'"\1": {wrong}', text)
+    assert f'wrong": {wrong}' in text and parse_one(text)["verdict"] == verdict
+
+
 def test_greatest_difference_that_is_no_number_is_not_none_wrong():
     document = parse_one(OLD.replace("2e-07", "  nan", 1))
     half = document["rows"][0]["out_of_place"]
