@@ -264,8 +264,10 @@ def follow(installation: Installation, seconds: float, done: t.Sequence[str] = (
 
 def read_progress(installation: Installation) -> Progress:
     """The programs that a build has linked so far, and the last line of its log."""
-    objects = os.path.join(installation.work, "objects")
-    names = os.listdir(objects) if os.path.isdir(objects) else []
+    names: list[str] = []
+    # The build that ends meanwhile removes it.
+    with contextlib.suppress(FileNotFoundError):
+        names = os.listdir(os.path.join(installation.work, "objects"))
     lines = (read_text(installation.log) or "").splitlines()[1:]
     done = sorted(name for name in names if name.endswith("_perf"))
     return Progress(tuple(done), " ".join((lines or ["reading the source"])[-1].split())[:200])

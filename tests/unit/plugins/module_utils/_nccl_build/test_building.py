@@ -17,6 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.buildin
     VARIABLE,
     Order,
     follow,
+    read_progress,
     start,
     stop,
 )
@@ -66,6 +67,12 @@ def outcome_of(installation):
     while progress.outcome is None:
         progress = follow(installation, 60, progress.done)
     return progress.outcome
+
+
+def test_progress_of_a_build_that_ends_meanwhile(tmp_path, monkeypatch):
+    """It removes its directory at any moment, also between two looks at it."""
+    monkeypatch.setattr(os.path, "isdir", lambda _path: True)
+    assert read_progress(Installation(str(tmp_path / "nccl-tests"))).done == ()
 
 
 @pytest.mark.parametrize("programs", [[], ["all_reduce_perf"]])
