@@ -101,8 +101,7 @@ def new_state(
     if domains is not None and not set(named) == set(domains) == set(nodes):
         raise OptionError("domains", dict(domains), "the name of a domain for each of the nodes, and no other")
     unreachable = dict(unreachable or {})
-    fewest = _FEWEST_UNLIKE if pairs_are_faster and limit is None else _FEWEST
-    if mode == "adaptive" and len(set(nodes) - set(unreachable)) < fewest:
+    if mode == "adaptive" and len(set(nodes) - set(unreachable)) < _fewest(pairs_are_faster, limit):
         mode = "pairs"
     stages: list[t.Any] = ["inside"] if inside == "all" or mode == "nodes" else []
     every_pair = mode == "pairs"
@@ -122,7 +121,6 @@ def new_state(
         "tolerance_percent": float(tolerance_percent),
         "stages": stages,
         "every_pair": every_pair,
-        "fewest": fewest,
         "pairs_are_faster": pairs_are_faster,
         "unreachable": unreachable,
         "stage": 0,
@@ -480,7 +478,11 @@ def _plan(known: _Knowledge) -> tuple[list[list[str]], int, bool]:
         if planned.groups:
             return planned.groups, stage, False
     left = [node for node in state["nodes"] if node not in known.out]
-    if state["mode"] == "adaptive" and len(left) < state["fewest"] and stages[stage : stage + 1] != ["inside"]:
+    if (
+        state["mode"] == "adaptive"
+        and len(left) < _fewest(state["pairs_are_faster"], state["limits"]["between"])
+        and stages[stage : stage + 1] != ["inside"]
+    ):
         # The others are slow alone.
         for turn in range(len(left)):
             pairs = [pair for pair in pair_groups(left, turn) if frozenset(pair) not in known.values]
@@ -651,6 +653,11 @@ def _parted(items: t.Sequence[str], number: int) -> list[list[str]]:
     number = min(number, len(items))
     bounds = [len(items) * index // number for index in range(number + 1)]
     return [list(items[low:high]) for low, high in zip(bounds, bounds[1:])]
+
+
+def _fewest(pairs_are_faster: bool, limit: float | None) -> int:
+    """How many nodes can be told by groups. Where there is a limit, groups are not compared with pairs."""
+    return _FEWEST_UNLIKE if pairs_are_faster and limit is None else _FEWEST
 
 
 def _screens(state: State) -> int:
