@@ -198,16 +198,8 @@ class ActionModule(ClusterAction):
         message = (
             f"{ready} of {wanted} pods are ready after {arguments['timeout']:g} s in namespace {arguments['namespace']}"
         )
-        name = arguments["stateful_set"]
-        if name and stateful_set is None and not self._has_no(arguments["namespace"]):
-            message = f"{ready} of {wanted} pods are ready in namespace {arguments['namespace']}: their StatefulSet {name} was deleted"
-            lost = [problem("pod-lost", f"{name}-{number}").as_dict() for number in range(wanted)]
-            return {
-                "failed": True,
-                "msg": f"{message}:\n{problems_text(lost)}",
-                "summary": f"{message}.",
-                "problems": lost,
-            }
+        if arguments["stateful_set"] and stateful_set is None and not self._has_no(arguments["namespace"]):
+            return self._deleted(ready, wanted)
         problems = self._absent(pods, stateful_set)
         if not arguments["names"] and len(pods) > wanted:
             message += f"; {len(pods)} match {arguments['label_selector']}"
@@ -222,8 +214,14 @@ class ActionModule(ClusterAction):
             problems += [{**entry, "severity": "warning"} for entry in error.problems]
         missing = [arguments["stateful_set"]] if stateful_set is not None and len(pods) < wanted else []
         problems += [found.as_dict() for found in pod_problems(pods, events, self.crash_logs(pods), missing)]
-        text = f":\n{problems_text(problems)}" if problems else ""
-        return {"failed": True, "msg": f"{message}{text}", "summary": f"{message}.", "problems": problems}
+        return _failure(message, problems)
+
+    def _deleted(self, ready: int, wanted: int) -> dict[str, t.Any]:
+        """What there is to say when the StatefulSet is gone: its pods are, or will be."""
+        name, namespace = self._arguments["stateful_set"], self._arguments["namespace"]
+        lost = [problem("pod-lost", f"{name}-{number}").as_dict() for number in range(wanted)]
+        message = f"{ready} of {wanted} pods are ready in namespace {namespace}: their StatefulSet {name} was deleted"
+        return _failure(message, lost)
 
     def _absent(
         self, pods: t.Sequence[t.Mapping[str, t.Any]], stateful_set: t.Mapping[str, t.Any] | None
@@ -247,6 +245,11 @@ class ActionModule(ClusterAction):
         except Unanswered:
             # Who may not ask is not told either.
             return False
+
+
+def _failure(message: str, problems: t.Sequence[ProblemDict]) -> dict[str, t.Any]:
+    text = f":\n{problems_text(problems)}" if problems else ""
+    return {"failed": True, "msg": f"{message}{text}", "summary": f"{message}.", "problems": problems}
 
 
 def _is_going(item: t.Mapping[str, t.Any] | None) -> bool:
