@@ -176,6 +176,22 @@ def test_where_no_size_has_room_that_is_the_cause(average):
     assert "nothing-measured" not in ids(parse_one(text.replace(f": {average}", ": 120.5")))
 
 
+def test_where_no_size_has_room_the_smallest_is_told_only_if_it_is_known():
+    lines = [line for line in NCCL.splitlines() if "float" not in line]
+    text = re.sub(r"(Avg bus bandwidth +:).*", r"\1 0", "\n".join(lines)).replace("minBytes", "leastBytes")
+    (problem,) = parse_one(text.replace("# Using devices", f"{REDUCED}\n# Using devices"))["problems"]
+    assert (problem["id"], problem["evidence"]) == ("nothing-measured", REDUCED[2:])
+    assert "the smallest one" not in problem["cause"] and "None" not in problem["cause"]
+
+
+def test_sizes_are_not_told_as_left_out_where_their_rows_are_lost():
+    document = json.loads((FIXTURES / "nccl_tests" / "2.19.6-unchecked.json").read_text(encoding="utf-8"))
+    document["results"][1]["out_of_place"]["bus_bw"] = "damaged"
+    found = parse_one(json.dumps(document))
+    assert found["lost_rows"] == 1
+    assert "sizes-reduced" not in ids(found)
+
+
 @pytest.mark.parametrize(("unit", "time_us"), [("us", 3.45), ("ms", 3450.0)])
 def test_times_are_in_the_unit_below_the_header(unit, time_us):
     units = f"#        (B)    (elements)    ({unit})  (GB/s)  (GB/s)            ({unit})  (GB/s)  (GB/s)\n"
@@ -367,6 +383,10 @@ def test_wrong_values_of_a_row_fail_whatever_the_summary_says():
 def test_average_below_the_users_minimum_fails():
     document = parse_one(NCCL.replace("124.442 ", "124.442 FAILED"))
     assert (ids(document), document["verdict"]) == (["average-below-minimum"], "fail")
+    assert document["problems"][0]["evidence"] == "Avg bus bandwidth: 124.442 FAILED"
+    document = parse_one(NCCL.replace("124.442 ", "nan FAILED"))
+    assert ids(document) == ["no-number", "average-below-minimum"]
+    assert document["problems"][1]["evidence"] == "Avg bus bandwidth: no number FAILED"
 
 
 @pytest.mark.parametrize("line", ["# Out of bounds values : 0 OK\n", "# Avg bus bandwidth    : 124.442 \n"])
@@ -728,6 +748,9 @@ def test_a_cell_that_is_no_number_is_an_error_of_its_row(name):
     shown = ", ".join(f"{column} {cell} at size 1073741824 out-of-place" for column, cell in printed.items())
     assert problem["evidence"] == shown
     assert document["summary"]["peak_busbw"] == pytest.approx(346.42, abs=0.005) or name == "time"
+    # The average follows from its cells.
+    averaged = parse_one(NCCL.replace(LAST_ROW, text).replace("124.442 ", "nan "))
+    assert [item["evidence"] for item in averaged["problems"] if item["id"] == "no-number"] == [shown]
     json.dumps(document, allow_nan=False)
 
 
