@@ -707,6 +707,25 @@ ENTRIES = (
         statuses=(1, 255),
     ),
     entry(
+        "become-refused",
+        "The host does not let Ansible become another user[: {reason}].",
+        "Give the password with --ask-become-pass, or in ansible_become_password. Otherwise allow it in /etc/sudoers: all commands, not some."
+        " Where this has requiretty, add -e ansible_pipelining=false. Who logs in as the user that runs the benchmark needs no become.",
+        *(
+            signature(literal, rf"(?P<reason>{pattern})", kinds=("kubernetes", "any"))
+            for literal, pattern in (
+                ("password", r"(?:Incorrect|Missing) (?:sudo|su|doas|pbrun|pfexec|dzdo|ksu|sesu|become) password"),
+                ("must have a tty", r"sudo: sorry, you must have a tty to run sudo"),
+                ("is not in the sudoers file", r"(?<!\S)\S{1,64} is not in the sudoers file"),
+                ("is not allowed to execute", r"user \S{1,64} is not allowed to execute"),
+                ("a password is required", r"sudo: a password is required"),
+                ("unknown user", r"sudo: unknown user:? [^\s:]{1,64}"),
+                ("must be owned by uid 0", r"sudo: \S{1,200} must be owned by uid 0 and have the setuid bit set"),
+                ("not found", r"\bsudo: (?:command )?not found"),
+            )
+        ),
+    ),
+    entry(
         "step-failed",
         "The host cannot take part[: it failed {step}][: {text}].",
         "Follow the message.",

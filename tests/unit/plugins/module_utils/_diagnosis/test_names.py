@@ -19,7 +19,14 @@ ROOT = pathlib.Path(__file__).parents[5]
 #: What others named.
 FOREIGN = {
     "variables of Ansible": {
-        *("ansible_host", "ansible_port", "ansible_python_interpreter", "ansible_ssh_private_key_file", "ansible_user"),
+        *(
+            "ansible_become_password",
+            "ansible_host",
+            "ansible_pipelining",
+            "ansible_port",
+            "ansible_python_interpreter",
+        ),
+        *("ansible_ssh_private_key_file", "ansible_user"),
     },
     "parameters of Open MPI": {"btl_tcp_if_include", "plm_rsh_agent", "plm_ssh_agent"},
     "programs and modules of the kernel": {"fi_info", "ib_write_bw", "ibv_devinfo", "nvidia_peermem", "show_gids"},

@@ -37,6 +37,11 @@ NOT_READ = "Module result deserialization failed: No start of json char found"
             ("pod-missing", "p-0"),
         ),
         ({"msg": "The module interpreter '/usr/bin/python3' was not found."}, ("interpreter-missing", "p-0")),
+        (
+            {"msg": NOT_READ, "module_stderr": "sudo: sorry, you must have a tty to run sudo\n"},
+            ("become-refused", "p-0"),
+        ),
+        ({"msg": "Task failed: Incorrect sudo password"}, ("become-refused", "p-0")),
         ({"msg": "something else", "problems": []}, None),
         ({"msg": "x", "problems": [ANY]}, ("any", "p-0")),
     ],
