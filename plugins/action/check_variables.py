@@ -19,14 +19,10 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings, with_sizes
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import with_sweep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
-    check_environment as check_variable_names,
-)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import RANGES as RANGES_OF_BUILDS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import (
     Spec,
     check_ranges,
-    program_text,
     read_value,
     shown,
 )
@@ -38,6 +34,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listin
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._isolation import check_settings as check_search_settings
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
     VariablesAction,
+    check_environment,
     refused_fact,
     without_prefix,
 )
@@ -427,18 +424,6 @@ def check_limit(limit: str, group: str, hosts: t.Collection[str]) -> None:
         raise OptionError(
             "--limit", limit, f"no --limit, or '{limit}:{group}', since it leaves out those that are to join the group"
         )
-
-
-def check_environment(name: str, value: t.Any) -> None:
-    """Raise OptionError for a value of the keyword ``environment`` that Ansible would ignore, or write in the words of Python: ``True``."""
-    if value is None or value == "":
-        return
-    if not isinstance(value, t.Mapping):
-        allowed = f"a dictionary; on the command line in JSON: -e '{json.dumps({name: {'NAME': 'VALUE'}})}'"
-        raise OptionError(name, shown(name, value), allowed)
-    check_variable_names(name, dict.fromkeys(map(str, value), ""))
-    for key, item in value.items():
-        program_text(f"{name}.{key}", item)
 
 
 class ActionModule(VariablesAction):

@@ -18,10 +18,29 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects impor
     object_name,
     removal_command,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import shown
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import cluster_of
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import claim_of
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import PlanAction, without_prefix
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
+    PlanAction,
+    check_environment,
+    without_prefix,
+)
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts import cpu_program
+
+_OF_THE_POINT = "set nccl_benchmark_timeout, which limits each collective"
+#: Variables of the role nccl_benchmark that count where Ansible runs on the workers alone: the values that, like the default, say no more
+#: than what a job does without them, and what to do instead of any other.
+_IGNORED: dict[str, tuple[tuple[t.Any, ...], str]] = {
+    "gpufabric_data_subnet": (
+        ("",),
+        "set gpufabric_data_interface, or NCCL_SOCKET_IFNAME in nccl_benchmark_env, which takes several names and beginnings of names",
+    ),
+    "gpufabric_node_env": ((), "set nccl_benchmark_env or mpijob_env, which are the same for all pods"),
+    "nccl_benchmark_rank_times": (("none",), "leave it out"),
+    "nccl_benchmark_silence_timeout": ((0,), _OF_THE_POINT),
+    "nccl_benchmark_startup_timeout": ((), _OF_THE_POINT),
+}
 
 _LETTERS = string.ascii_lowercase + string.digits
 
@@ -62,6 +81,7 @@ class ActionModule(PlanAction):
             or None,
             "data_interface": variables["gpufabric_data_interface"] or None,
             "mpi_prefix": variables["gpufabric_mpi_prefix"] or None,
+            "environment": self._environment(),
             "benchmark": benchmark,
         }
         if benchmark["backend"] == "cpu":
@@ -88,15 +108,23 @@ class ActionModule(PlanAction):
             "removal": removal_command(run_id, ROLE, cluster_of(variables)),
         }
 
+    def _environment(self) -> dict[str, t.Any]:
+        """What all programs of the pods are to have: no task runs there, whose environment it would be. Raises GpufabricError."""
+        name = "gpufabric_environment"
+        value = self.value_of(name)
+        check_environment(name, value)
+        return dict(value or {})
+
     def _check_not_ignored(self) -> None:
         """Raise GpufabricError if a variable of the benchmark would have no effect, and the numbers would be other ones than were meant."""
-        name = "nccl_benchmark_rank_times"
-        given = self.read_variables(self.role_path.parent / "nccl_benchmark", "nccl_benchmark_", [name])[name]
-        if given == "barriers":
-            raise GpufabricError(
-                f"{name}: {given} has no effect on an MPIJob that is submitted or rendered; leave it out, or adopt a running"
-                " one (mpijob_state adopted)"
-            )
+        role = self.role_path.parent / "nccl_benchmark"
+        given, defaults = self.read_variables(role, names=_IGNORED), self.read_variables(role, names=())
+        for name, (harmless, instead) in _IGNORED.items():
+            if given[name] not in (defaults[name], *harmless):
+                raise GpufabricError(
+                    f"{name}: {shown(name, given[name])!r} has no effect on an MPIJob that is submitted or rendered;"
+                    f" {instead}, or adopt a running one (mpijob_state adopted)"
+                )
 
 
 def manifest_of(objects: list[dict[str, t.Any]]) -> str:

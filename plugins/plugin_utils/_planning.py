@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import abc
+import json
 import pathlib
 import re
 import typing as t
@@ -25,8 +26,11 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
     ProblemError,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._options import read_values
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import (
+    check_environment as check_variable_names,
+)
+from ansible_collections.gpufabric.nccl.plugins.module_utils._options import program_text, read_values, shown
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
     clean,
     clean_line,
@@ -81,6 +85,18 @@ def refused_fact(name: str, host: str) -> GpufabricError:
         f" runs elsewhere. If a set_fact of yours made it, remove its cacheable; else find out what on {host} reports it. If"
         " facts are cached, add --flush-cache to the next command"
     )
+
+
+def check_environment(name: str, value: t.Any) -> None:
+    """Raise OptionError for a value of the keyword ``environment`` that Ansible would ignore, or write in the words of Python: ``True``."""
+    if value is None or value == "":
+        return
+    if not isinstance(value, t.Mapping):
+        allowed = f"a dictionary; on the command line in JSON: -e '{json.dumps({name: {'NAME': 'VALUE'}})}'"
+        raise OptionError(name, shown(name, value), allowed)
+    check_variable_names(name, dict.fromkeys(map(str, value), ""))
+    for key, item in value.items():
+        program_text(f"{name}.{key}", item)
 
 
 def as_warnings(problems: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:

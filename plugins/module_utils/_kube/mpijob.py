@@ -126,7 +126,8 @@ _JOB_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,44}[a-z0-9])?\Z")
 def plan_job(run_id: str, settings: Object, files: t.Mapping[str, str]) -> dict[str, t.Any]:
     """A run's MPIJob: its ``objects`` and ``policy``, ``name``, ``namespace``, ``selector``, ``workers``, ``ranks``, ``points``, ``needs``.
 
-    ``settings``: the role's variables without their prefix, those of the role nccl_benchmark below ``benchmark``. ``name``: of the
+    ``settings``: the role's variables without their prefix, those of the role nccl_benchmark below ``benchmark``. ``environment``: what
+    the playbooks call gpufabric_environment, as it was checked. ``name``: of the
     job, by default the run's; ``owner``: is noted in the job, unless it is empty, and the ConfigMap, which has the run's name then,
     claims the run for it.
     ``files``: the texts that the pods need, by name: ``mpijob-pod`` and ``cpu_perf.py``. Raises OptionError.
@@ -353,7 +354,9 @@ def _launcher_container(backend: str, settings: Object, launch: Launch) -> dict[
         "GPUFABRIC_SSH_PORT": _ssh_port(settings) or "",
         "GPUFABRIC_SSH_WAIT_SECONDS": settings["dns_timeout"],
         "GPUFABRIC_PINNED": str(_own_sshd(settings)).lower(),
-        "GPUFABRIC_FORWARD_ENV": " ".join([*benchmark["forward_env"], *_forwarded(settings["env"], benchmark["env"])]),
+        "GPUFABRIC_FORWARD_ENV": " ".join(
+            [*benchmark["forward_env"], *_forwarded(_pod_variables(settings), benchmark["env"])]
+        ),
         # The networks of nodes have names of their own, which the launcher cannot know.
         "GPUFABRIC_FIND_CONTROL": str(not settings["host_network"]).lower(),
         "GPUFABRIC_MPI_PREFIX": settings["mpi_prefix"] or "",
@@ -366,11 +369,16 @@ def _launcher_container(backend: str, settings: Object, launch: Launch) -> dict[
         "GPUFABRIC_POINT_TIMEOUT": benchmark["timeout"],
         "GPUFABRIC_OUTPUT_LIMIT": parse_size("nccl_benchmark_output_limit", benchmark["output_limit"]),
     }
-    variables = {**own, **pod_environment(launch), **settings["env"], **benchmark["env"]}
+    variables = {**own, **pod_environment(launch), **_pod_variables(settings), **benchmark["env"]}
     container = make_container("launcher", settings, variables, _MOUNTS, works=False)
     arguments = [*common_options(launch), "--", *program_arguments(benchmark)]
     container["command"] = ["bash", _PROGRAM, "launcher", *map(literal, arguments)]
     return container
+
+
+def _pod_variables(settings: Object) -> dict[str, t.Any]:
+    """What users set for all programs of the pods. In pods that Ansible runs in, the environment of the play comes before theirs, too."""
+    return {**settings["env"], **settings["environment"]}
 
 
 def _forwarded(env: Object, of_benchmark: Object) -> list[str]:
@@ -390,7 +398,7 @@ def _worker_container(settings: Object) -> dict[str, t.Any]:
         # The address that its sshd listens on.
         "GPUFABRIC_POD_IP": {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
     }
-    variables = {**own, **settings["env"], **settings["benchmark"]["env"]}
+    variables = {**own, **_pod_variables(settings), **settings["benchmark"]["env"]}
     container = make_container("worker", settings, variables, _MOUNTS)
     if _own_sshd(settings):
         container["command"] = ["bash", _PROGRAM, "worker"]

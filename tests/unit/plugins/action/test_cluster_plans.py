@@ -288,7 +288,29 @@ def test_the_owner_is_the_user_and_the_host_unless_it_is_given(pods):
             {"nccl_benchmark_sweep": {"repeats": 2}},
             "nccl_benchmark_sweep: an MPIJob that is submitted or rendered runs",
         ),
-        ({"nccl_benchmark_rank_times": "barriers"}, "nccl_benchmark_rank_times: barriers has no effect on an MPIJob"),
+        ({"nccl_benchmark_rank_times": "barriers"}, "nccl_benchmark_rank_times: 'barriers' has no effect on an MPIJob"),
+        (
+            {"nccl_benchmark_silence_timeout": "60"},
+            "nccl_benchmark_silence_timeout: 60 has no effect on an MPIJob that is submitted or rendered; set nccl_benchmark_timeout, ",
+        ),
+        (
+            {"nccl_benchmark_startup_timeout": 30},
+            "nccl_benchmark_startup_timeout: 30 has no effect on an MPIJob that is submitted or rendered; set nccl_benchmark_timeout, ",
+        ),
+        (
+            {"gpufabric_data_subnet": "192.168.0.0/16"},
+            "gpufabric_data_subnet: '192.168.0.0/16' has no effect on an MPIJob that is submitted or rendered; set"
+            " gpufabric_data_interface, or NCCL_SOCKET_IFNAME in nccl_benchmark_env, ",
+        ),
+        (
+            {"gpufabric_node_env": {"TOKEN": "hunter2"}},
+            "gpufabric_node_env: (not shown) has no effect on an MPIJob that is submitted or rendered; set nccl_benchmark_env",
+        ),
+        ({"gpufabric_node_env": "TOKEN=hunter2"}, "gpufabric_node_env: (not shown) has no effect on an MPIJob"),
+        ({"gpufabric_environment": "TOKEN=hunter2"}, "gpufabric_environment: (not shown) is not allowed; allowed: a "),
+        ({"gpufabric_environment": {"A": ["hunter2"]}}, "gpufabric_environment.A: (not shown) is not allowed; "),
+        ({"gpufabric_environment": {"NCCL_IB_DISABLE": True}}, "gpufabric_environment.NCCL_IB_DISABLE: True is not "),
+        ({"gpufabric_environment": {"A B": "hunter2"}}, "gpufabric_environment: {'A B': (not shown)} is not allowed; "),
         ({"mpijob_replicas": "-1"}, "mpijob_replicas: -1 is not allowed; allowed: "),
         ({"nccl_benchmark_iterations": "0"}, "nccl_benchmark_iterations: 0 is not allowed; allowed: 1 or more"),
         ({"mpijob_worker_mode": "bash"}, "mpijob_worker_mode: 'bash' is not allowed; allowed: script, "),
@@ -300,4 +322,23 @@ def test_a_wrong_variable_of_a_job_is_one_line_that_names_it(job, variables, mes
 
 
 def test_what_says_no_more_than_the_default_is_allowed_for_a_job(job):
-    assert not job(nccl_benchmark_cycles=2, nccl_benchmark_rank_times="iterations").get("failed")
+    said = {
+        "gpufabric_data_subnet": "",
+        "gpufabric_node_env": {},
+        "nccl_benchmark_rank_times": "iterations",
+        # It waits for all of nccl_benchmark_timeout.
+        "nccl_benchmark_silence_timeout": 0,
+        "nccl_benchmark_startup_timeout": 120,
+        "nccl_benchmark_transport": True,
+    }
+    assert not job(nccl_benchmark_cycles=2, **said).get("failed")
+    assert not job(nccl_benchmark_silence_timeout=300, gpufabric_environment="").get("failed")
+
+
+def test_the_environment_of_all_programs_is_in_the_pods_of_a_job_and_shown_to_nobody(job):
+    plan = job(gpufabric_environment={"NCCL_NET": "Socket", "TOKEN": "hunter2"}, mpijob_state="rendered")
+    replicas = plan["objects"][-1]["spec"]["mpiReplicaSpecs"]
+    for replica in replicas.values():
+        variables = {item["name"]: item.get("value") for item in replica["template"]["spec"]["containers"][0]["env"]}
+        assert (variables["NCCL_NET"], variables["TOKEN"]) == ("Socket", "hunter2")
+    assert plan["_ansible_no_log"]

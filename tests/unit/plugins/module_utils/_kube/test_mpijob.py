@@ -71,6 +71,7 @@ def settings(benchmark=None, **changes):
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
     values = {"control_interface": None, "data_interface": None, "mpi_prefix": None, "run_as_user": None}
     values.update({"run_as_group": None, "ssh_port": None, "ttl": None, "namespace": "gpu", "owner": ""})
+    values["environment"] = {}
     program = {"dir": None}
     for name, value in defaults.items():
         if name.startswith("mpijob_"):
@@ -200,6 +201,20 @@ def test_variables_of_the_pods_reach_all_ranks():
         assert environment(role, env=env)["TOKEN"] == secret["valueFrom"]
     with pytest.raises(OptionError, match="mpijob_env"):
         plan(env={"A": {"value": "1"}})
+
+
+def test_the_environment_of_all_programs_reaches_the_pods_and_all_ranks():
+    """As where Ansible runs in pods: of several values that of the benchmark counts, then this one, then that of the pods."""
+    changes = {
+        "env": {"A": "pods", "B": "pods"},
+        "environment": {"A": "all", "C": "all", "NUMBER": 4, "OMPI_MCA_x": "1"},
+        "benchmark": {"env": {"C": "program"}},
+    }
+    for role in ("Launcher", "Worker"):
+        found = environment(role, **changes)
+        assert [found[name] for name in ("A", "B", "C", "NUMBER", "OMPI_MCA_x")] == ["all", "pods", "program", "4", "1"]
+    forwarded = environment("Launcher", **changes)["GPUFABRIC_FORWARD_ENV"].split()
+    assert {"A", "B", "C", "NUMBER"} <= set(forwarded) and "OMPI_MCA_x" not in forwarded
 
 
 def test_pods_look_for_their_control_network_and_their_address():

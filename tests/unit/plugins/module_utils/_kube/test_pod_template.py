@@ -36,7 +36,7 @@ def of_stateful_set(**changes):
 
 def of_job(**changes):
     benchmark = {name[len("nccl_benchmark_") :]: value for name, value in _benchmark_defaults().items()}
-    settings = {**defaults_of("mpijob"), "benchmark": {**benchmark, "dir": None}, **changes}
+    settings = {**defaults_of("mpijob"), "environment": {}, "benchmark": {**benchmark, "dir": None}, **changes}
     job = plan_job("nightly", settings, {"mpijob-pod": "", "cpu_perf.py": ""})["objects"][1]
     return job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
 
