@@ -198,7 +198,9 @@ class ActionModule(ClusterRoleAction):
             warnings = self._warnings() if is_nothing else []
             return {"changed": changed or any(rest), "problems": [], **({"warnings": warnings} if warnings else {})}
         except Unanswered as error:
-            return {"problems": [self._leftovers(answer_of(error.message)).as_dict()]}
+            # Other causes are in the words of the cluster; who is not known any more, is to log in first.
+            unknown = [entry for entry in error.problems if entry["id"] == "kube-token-expired"]
+            return {"problems": [*unknown, self._leftovers(answer_of(error.message)).as_dict()]}
 
     def _warnings(self) -> list[str]:
         """Where a run of this name and owner is, if nothing of it is in the namespace."""

@@ -68,11 +68,18 @@ ENTRIES = (
     entry(
         "kube-token-expired",
         "The cluster does not know the user: the token or certificate has expired, belongs to another cluster, or could not be obtained.",
-        "Log in again, or use a fresh kubeconfig (gpufabric_kubeconfig). If the kubeconfig calls a program to log in, kubectl get pods"
-        " shows what that program prints. A long job needs a token that lasts.",
+        "Log in again, or use a fresh kubeconfig (gpufabric_kubeconfig). Then run the same command again, or the playbook teardown, which"
+        " removes what is left. If the kubeconfig calls a program to log in, kubectl get pods shows what that program prints. A long job"
+        " needs a token that lasts.",
         signature("You must be logged in to the server"),
         signature("the server has asked for the client to provide credentials"),
         signature("Unauthorized", r"Reason: Unauthorized|\"reason\": ?\"Unauthorized\"|token (?:has )?expired"),
+        # As kubernetes.core shortens it, or hands on the answer of a proxy. The word alone may be any program's.
+        signature(
+            "Unauthorized",
+            r"Failed to \w+ (?:node '[^']*' due to|(?:\w+ )?object): Unauthorized\s*$",
+            kinds=("kubernetes", "any"),
+        ),
         # The Python client goes on without a user if that program fails.
         signature("system:anonymous", r"User \"system:anonymous\" cannot "),
     ),

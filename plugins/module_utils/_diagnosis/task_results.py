@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import typing as t
@@ -33,6 +34,11 @@ _OF_NO_HOST = (
     "kubectl-missing",
 )
 
+#: What an API server says to whoever it does not know, what the Python client says of that, and what kubectl does.
+_UNKNOWN = "Unauthorized"
+_REASON_UNKNOWN = re.compile(rf"^Reason: {_UNKNOWN}$", re.MULTILINE)
+_UNKNOWN_USER = f"You must be logged in to the server ({_UNKNOWN})"
+
 _STRAY_LINES = 5
 
 #: What a rank says of the one at the other end.
@@ -41,13 +47,13 @@ _OF_OTHER_ENDS = ("mpi-connect-failed",)
 
 def answer_of(text: str) -> str:
     """The message of the API server in the text of a client's exception, without its headers and traceback."""
-    body = re.search(r"^(?:HTTP response body|Failed to \w+ object): (\{.*\})$", text, re.MULTILINE)
+    body = re.search(r"^(?:HTTP response body|Failed to [\w ]+ object): (\{.*\})$", text, re.MULTILINE)
+    message = text.partition("Original traceback")[0].strip()
     if body:
-        try:
-            return str(json.loads(body.group(1))["message"])
-        except (ValueError, KeyError, RecursionError):
-            pass
-    return text.partition("Original traceback")[0].strip()
+        with contextlib.suppress(ValueError, KeyError, RecursionError):
+            message = str(json.loads(body.group(1))["message"])
+    # One word, which nobody would know the cluster's from a program's by: in kubectl's words.
+    return _UNKNOWN_USER if message == _UNKNOWN or _REASON_UNKNOWN.search(text) else message
 
 
 def failure_details(result: Entry) -> dict[str, t.Any]:

@@ -105,6 +105,16 @@ def test_a_directory_is_no_configuration_of_a_cluster(pods, tmp_path):
     assert result["msg"] == f"gpufabric_kubeconfig: {str(tmp_path)!r} is not allowed; allowed: the path of a file"
 
 
+#: What it says if the token has expired.
+UNKNOWN = """401
+Reason: Unauthorized
+HTTP response headers: HTTPHeaderDict({'Content-Type': 'application/json'})
+HTTP response body: {"kind":"Status","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}
+Original traceback:
+  File "kubernetes/dynamic/client.py", line 54, in inner
+    resp = func(self, *args, **kwargs)"""
+
+
 class Asks(ClusterMixin):
     """Gets the same answer from every module."""
 
@@ -149,6 +159,11 @@ Original traceback:
         (
             {"exception": types.SimpleNamespace(event=types.SimpleNamespace(msg=NOBODY))},
             "The cluster does not",
+            ["kube-token-expired"],
+        ),
+        (
+            {"exception": types.SimpleNamespace(event=types.SimpleNamespace(msg=UNKNOWN))},
+            "The cluster does not know the user",
             ["kube-token-expired"],
         ),
         ({}, "a module of kubernetes.core gave no reason", []),

@@ -297,6 +297,16 @@ def test_what_cannot_be_removed_is_told_with_the_command(play, plan, cluster, mo
     assert left["cure"].endswith(f": kubectl --namespace default delete statefulset,networkpolicy,service {selector}")
 
 
+def test_what_nobody_may_remove_any_more_is_told_with_the_cause(play, plan, cluster, monkeypatch):
+    """A token that has expired meanwhile is no missing right, and no webhook's doing."""
+    made = present(play, plan())
+    said = 'Failed to delete object: {"kind":"Status","message":"Unauthorized","reason":"Unauthorized","code":401}'
+    monkeypatch.setattr(cluster, "delete", lambda **given: {"failed": True, "msg": said})
+    unknown, left = play("absent", objects=made["made"])["problems"]
+    assert unknown["id"] == "kube-token-expired" and left["id"] == "kube-leftovers"
+    assert left["evidence"] == "You must be logged in to the server (Unauthorized)"
+
+
 def test_the_command_that_removes_what_is_left_is_for_the_cluster_of_the_run(planned, play, plan, cluster, monkeypatch):
     made = present(play, plan())
     monkeypatch.setattr(cluster, "delete", lambda **given: {"failed": True, "msg": "timed out"})

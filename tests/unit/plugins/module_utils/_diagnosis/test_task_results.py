@@ -36,6 +36,11 @@ NOT_READ = "Module result deserialization failed: No start of json char found"
             {"msg": NOT_READ, "module_stderr": 'Error from server (NotFound): pods "p-0" not found\n'},
             ("pod-missing", "p-0"),
         ),
+        ({"msg": "Failed to retrieve node 'w1' due to: Unauthorized", "status": 401}, ("kube-token-expired", None)),
+        ({"msg": "Failed to retrieve requested object: Unauthorized\n"}, ("kube-token-expired", None)),
+        # Of a program on a host, such as one that fetches something from elsewhere.
+        ({"msg": "the build failed", "stderr": "Unauthorized\nHTTP 401 Unauthorized\n", "status": 401}, None),
+        ({"msg": "Unauthorized"}, None),
         ({"msg": "The module interpreter '/usr/bin/python3' was not found."}, ("interpreter-missing", "p-0")),
         (
             {"msg": NOT_READ, "module_stderr": "sudo: sorry, you must have a tty to run sudo\n"},
@@ -59,6 +64,17 @@ def test_the_answer_is_taken_from_the_text_of_an_exception():
     headers = "Exception '403\nReason: Forbidden\nHTTP response headers: HTTPHeaderDict({})\n"
     assert answer_of(f"{headers}{REFUSED}\n\nOriginal traceback: \n  File x").startswith("services is forbidden: User")
     assert answer_of("no route to host\n\nOriginal traceback: \n  File x") == "no route to host"
+    # Of whoever it does not know, the API server says one word.
+    unknown = f"{headers.replace('403', '401').replace('Forbidden', 'Unauthorized')}HTTP response body: "
+    words = "You must be logged in to the server (Unauthorized)"
+    body = '{"kind": "Status", "message": "Unauthorized", "reason": "Unauthorized", "code": 401}'
+    assert answer_of(f"{unknown}{body}\n\nOriginal traceback: \n  File x") == words
+    assert answer_of(f"{unknown}Unauthorized\n\nOriginal traceback: \n  File x") == words
+    assert (
+        answer_of(f"Failed to delete object: {body}")
+        == answer_of(f"Failed to retrieve requested object: {body}")
+        == words
+    )
     nested = f'HTTP response body: {{"message": {"[" * 100000}}}'
     assert answer_of(nested) == nested
 
