@@ -332,15 +332,29 @@ def without_kubectl(runs: Runs, directory: pathlib.Path) -> str:
     return ":".join([*kept, str(directory)])
 
 
+def wait_until_refused(runs: Runs, kubeconfig: str) -> None:
+    """Wait until the API server does not know the user of a configuration any more: it keeps what it knows of a token for some seconds."""
+
+    def said() -> str:
+        # Of two configurations kubectl takes the second.
+        asked = runs.cluster.kubectl(
+            "get", "pods", "--output=name", f"--kubeconfig={kubeconfig}", namespace=runs.namespace, check=False
+        )
+        return asked.stdout + asked.stderr
+
+    wait(lambda: "You must be logged in to the server" in said(), left=said)
+
+
 @pytest.mark.slow
 def test_ways_to_the_cluster(runs: Runs, pods: t.Any, faults: t.Any, tmp_path: pathlib.Path) -> None:
     without_python = ["sh", "-c", "mv /usr/bin/python3 /usr/bin/python3.away; exec sleep infinity"]
     pods.create("a", "b", wait=False)
     pods.create("bare", wait=False, container={"command": without_python})
     configs = Configs(runs, tmp_path)
-    deleted = configs.of_account("deleted", ("get,list", "pods"))
+    deleted = configs.write("token", user=configs.of_account("deleted", ("get,list", "pods")))
     runs.cluster.kubectl("delete", "serviceaccount", "deleted", namespace=runs.namespace)
     pods.wait_ready("a", "b", "bare")
+    wait_until_refused(runs, deleted)
     faulty = {
         "API server away": ("kube-unreachable", configs.write("away", {"server": "https://127.0.0.1:9"})),
         "name of the API server that does not resolve": (
@@ -351,7 +365,7 @@ def test_ways_to_the_cluster(runs: Runs, pods: t.Any, faults: t.Any, tmp_path: p
             "kube-certificate",
             configs.write("authority", {"certificate-authority-data": configs.other_authority()}),
         ),
-        "token of an account that was deleted": ("kube-token-expired", configs.write("token", user=deleted)),
+        "token of an account that was deleted": ("kube-token-expired", deleted),
         "account without the right to list pods": (
             "kube-forbidden",
             configs.write("none", user=configs.of_account("none")),
