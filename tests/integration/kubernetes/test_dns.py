@@ -202,7 +202,8 @@ def test_names_that_do_not_come_are_explained(cluster, cluster_player, pods, fau
     first = next(line for line in text.splitlines() if "do not resolve" in line)
     assert "missing-0.missing, astray-0.astray, unready-0.unready, gone-0.gone, nowhere-0.nowhere;" in first, text
     assert f"stale-0.stale is {EARLIER} and not {address_of(cluster, pods, 'stale-0')};" in first
-    assert f"\nstale: {EARLIER} (stale-0)\n" in text and "give each job a name of its own" in text
+    # Lines after the first one are indented, so that none looks like one of Ansible's.
+    assert f"\n  stale: {EARLIER} (stale-0)\n" in text and "give each job a name of its own" in text
     faults.fault("bare name of a pod", bare["problems"], "dns-bare-name", "nowhere-0", "mpi_hostfile", "the cluster")
     for path in ("/etc/resolv.conf", "/etc/hosts"):
         lines = pods.exec("launcher", "cat", path).stdout.rstrip().splitlines()
