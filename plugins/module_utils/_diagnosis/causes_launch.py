@@ -643,6 +643,21 @@ ENTRIES = (
         ),
         precedence=ECHO + 70,
         statuses=(1,),
+        follows=("python-too-old",),
+    ),
+    entry(
+        "python-too-old",
+        "The Python of the host is older than 3.8.",
+        "Set ansible_python_interpreter to one of 3.8 or later. It may be beside the other one: dnf install python3.11 (RHEL 8 and its kin)"
+        " makes /usr/bin/python3.11.",
+        signature("future feature annotations is not defined"),
+        signature(
+            "File",
+            r'^\s*File "(?:<stdin>|\S+_payload\.zip/\S+)", line \d+\s.*\bSyntaxError: invalid syntax',
+            lines=4,
+            kinds=("kubernetes", "any"),
+        ),
+        signature("has no attribute", r"module 'typing' has no attribute '(?:TypedDict|Literal|Protocol|Final)'"),
     ),
     entry(
         "login-shell",

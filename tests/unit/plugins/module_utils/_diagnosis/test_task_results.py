@@ -47,6 +47,14 @@ NOT_READ = "Module result deserialization failed: No start of json char found"
             ("become-refused", "p-0"),
         ),
         ({"msg": "Task failed: Incorrect sudo password"}, ("become-refused", "p-0")),
+        (
+            {
+                "msg": NOT_READ,
+                "module_stderr": 'Traceback (most recent call last):\n  File "<stdin>", line 3\nSyntaxError: future feature'
+                " annotations is not defined\n",
+            },
+            ("python-too-old", "p-0"),
+        ),
         ({"msg": "something else", "problems": []}, None),
         ({"msg": "x", "problems": [ANY]}, ("any", "p-0")),
     ],
