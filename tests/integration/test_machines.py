@@ -293,11 +293,16 @@ def test_hosts_that_do_not_exist_are_refused(player, tmp_path):
     here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory.write_text(json.dumps({"all": {"hosts": {"gpu-1": here, "gpu-2": here}}}))
     removal = {"nccl_tests_state": "absent", "nccl_tests_dir": str(tmp_path / "programs"), "nccl_tests_run_id": "none"}
-    for playbook, variables in (("teardown", {}), ("isolate", {"report_dir": str(tmp_path)}), ("nccl_tests", removal)):
+    diagnosis = {"preflight_report_dir": str(tmp_path / "diagnosis")}
+    for playbook, variables in (
+        *(("teardown", {}), ("isolate", {"report_dir": str(tmp_path)}), ("nccl_tests", removal)),
+        ("diagnose", diagnosis),
+    ):
         wrong = {"gpufabric_hosts": ["gpu-1", "gpu-3"], **variables}
         played = player.playbook(f"gpufabric.nccl.{playbook}", "-i", str(inventory), **wrong)
         assert played.returncode == 2, played.output
         assert re.match(r"gpufabric_hosts: .gpu-3. is not allowed; allowed: hosts of the ", played.result()["msg"])
+    assert not (tmp_path / "diagnosis").exists()
     # From some of the hosts nccl-tests may be removed.
     arguments = ["-i", str(inventory), "--limit", "gpu-1"]
     played = player.playbook("gpufabric.nccl.nccl_tests", *arguments, gpufabric_hosts=["gpu-1", "gpu-2"], **removal)

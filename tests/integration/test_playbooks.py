@@ -359,6 +359,21 @@ def test_every_ansible_core(pair, tmp_path, release):
     assert differences(pair, before) == []
 
 
+def test_a_host_that_the_inventory_leaves_out_is_not_diagnosed(pair, tmp_path):
+    """Nothing runs there, and no run of that name is removed."""
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(json.dumps({"all": {"vars": {"gpufabric_hosts": ["g2"]}}}))
+    before = states(pair)
+    played = pair.playbook(
+        "gpufabric.nccl.diagnose", "-i", str(inventory), preflight_report_dir=str(tmp_path / "diagnosis")
+    )
+    assert played.returncode == 0, played.output
+    document = json.loads((tmp_path / "diagnosis" / "diagnosis.json").read_text())
+    assert [host["name"] for host in document["hosts"]] == ["g2"]
+    assert played.executions("g1") == [] and len(played.executions("g2")) > 2
+    assert differences(pair, before) == []
+
+
 @pytest.mark.slow
 def test_the_oldest_ansible_shows_what_is_wrong(pair, tmp_path):
     nodes = pair.within(ansible_core("2.16"))

@@ -441,6 +441,41 @@ def test_a_teardown_in_the_always_of_a_block_is_for_hosts_that_failed_too(hosts,
     assert found == removes
 
 
+#: Variables of roles that a playbook sets itself, by the reason: an inventory's has no effect there.
+SET_BY_PLAYBOOKS = {
+    "the run is one of its own, with a variable of its own for the name": {
+        ("diagnose.yml", "gpufabric_run_id"),
+        ("isolate.yml", "gpufabric_run_id"),
+    },
+    "a diagnosis looks at everything": {("diagnose.yml", "preflight_level")},
+    "local nodes see GPUs of the machine that they cannot use": {("local.yml", "nccl_benchmark_backend")},
+    "it goes from one role to the next": {
+        ("mpijob.yml", "report_results"),
+        *(
+            ("tasks/benchmark.yml", name)
+            for name in (
+                *("preflight_launcher", "preflight_program", "report_results", "report_sweep"),
+                "nccl_benchmark_output_dir",
+            )
+        ),
+    },
+}
+
+
+def test_no_playbook_hides_a_variable_that_an_inventory_may_set():
+    """Variables of a play or a task take precedence over it: what a user sets there would have no effect, and nobody would say so."""
+    options = {"gpufabric_environment", *(name for *_where, content in entry_points() for name in content["options"])}
+    place = ROOT / "playbooks"
+    hidden = {
+        (str(path.relative_to(place)), name)
+        for path in place.rglob("*.yml")
+        for node in tasks_and_plays(yaml.safe_load(path.read_text()))
+        # A role of a play may have them beside its name.
+        for name in {*(node.get("vars") or {}), *(node if "role" in node else ())} & options
+    }
+    assert hidden == set().union(*SET_BY_PLAYBOOKS.values())
+
+
 def test_why_a_play_ends_is_one_line():
     """A folded text keeps the end of a line that is indented further, where it is not inside of a template."""
     paths = [path for place in ("roles", "playbooks") for path in (ROOT / place).rglob("*.yml")]
