@@ -374,6 +374,17 @@ def test_a_host_that_the_inventory_leaves_out_is_not_diagnosed(pair, tmp_path):
     assert differences(pair, before) == []
 
 
+def test_the_output_of_programs_goes_where_the_inventory_says(pair, tmp_path):
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(json.dumps({"all": {"vars": {"nccl_benchmark_output_dir": str(tmp_path / "output")}}}))
+    played = pair.benchmark(tmp_path / "report", "-i", str(inventory), gpufabric_run_id="output")
+    assert played.returncode == 0, played.output
+    assert (tmp_path / "output" / "output.tar.gz").is_file()
+    assert (tmp_path / "report" / "results.json").is_file()
+    assert not (tmp_path / "report" / "output.tar.gz").exists()
+    assert pair.playbook("gpufabric.nccl.teardown", gpufabric_run_id="output").returncode == 0
+
+
 @pytest.mark.slow
 def test_the_oldest_ansible_shows_what_is_wrong(pair, tmp_path):
     nodes = pair.within(ansible_core("2.16"))

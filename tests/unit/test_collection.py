@@ -453,10 +453,7 @@ SET_BY_PLAYBOOKS = {
         ("mpijob.yml", "report_results"),
         *(
             ("tasks/benchmark.yml", name)
-            for name in (
-                *("preflight_launcher", "preflight_program", "report_results", "report_sweep"),
-                "nccl_benchmark_output_dir",
-            )
+            for name in ("preflight_launcher", "preflight_program", "report_results", "report_sweep")
         ),
     },
 }
@@ -474,6 +471,28 @@ def test_no_playbook_hides_a_variable_that_an_inventory_may_set():
         for name in {*(node.get("vars") or {}), *(node if "role" in node else ())} & options
     }
     assert hidden == set().union(*SET_BY_PLAYBOOKS.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "facts", "folder"),
+    [
+        (None, {"report_path": "/srv/report"}, "/srv/report"),
+        # Of a survey.
+        ("", {"report_path": "/srv/report"}, "/srv/report"),
+        ("/srv/output", {"report_path": "/srv/report"}, "/srv/output"),
+        ("/srv/output", {}, "/srv/output"),
+        # It stays on the launcher.
+        (None, {}, ""),
+    ],
+)
+def test_the_output_of_programs_goes_to_the_report_unless_another_folder_is_set(given, facts, folder):
+    (group,) = [
+        task["vars"]["nccl_benchmark_group"]
+        for task in read_yaml("roles/nccl_benchmark/tasks/run.yml")
+        if "nccl_benchmark_group" in task.get("vars", {})
+    ]
+    variables = {"_nccl_benchmark_plan": {"settings": {"output_dir": given}}, **facts}
+    assert jinja2.Environment().from_string(group["output_dir"]).render(variables) == folder
 
 
 def test_why_a_play_ends_is_one_line():

@@ -404,6 +404,7 @@ def test_adopted_job_is_used_as_it_is(run, cluster, operator, pods, keys):
     assert played.returncode == 0, played.output
     for result in run.results():
         assert (result["verdict"], result["host_count"], result["rank_count"]) == ("pass", 2, 4)
+    assert (run.directory / "output.tar.gz").is_file()
     assert _state(cluster, run.namespace) == before
     assert played.executions("train-worker-1") == [
         "gpufabric.nccl.nccl_benchmark : List the GPUs, networks and programs of every worker",
