@@ -16,7 +16,11 @@ import typing as t
 import yaml
 from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_settings, with_sizes
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
+    check_launcher,
+    check_settings,
+    with_sizes,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.sweep import with_sweep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._nccl_build.installation import RANGES as RANGES_OF_BUILDS
@@ -143,6 +147,8 @@ OWN = (
 )
 #: Facts of roles, which hosts of another play have not.
 _FACTS = ("gpufabric_data_env", "gpufabric_peers", "nccl_benchmark_group", "report_results")
+#: Who starts a benchmark, and whether that is all it does.
+_OF_LAUNCHER = ("nccl_benchmark_launcher", "nccl_benchmark_dedicated_launcher")
 #: What is used on the controller alone.
 _OF_CONTROLLER = ("compare_", "local_nodes_", "mpijob_", "worker_pods_")
 #: By role. Their modules would refuse them on each host, when others have begun already.
@@ -500,6 +506,10 @@ class ActionModule(VariablesAction):
             check_for_each(self._task._parent)
             everyone, batch = (set(self._task_vars[f"ansible_play_{name}"]) for name in ("hosts_all", "batch"))
             check_together(arguments["hosts"], everyone, batch, play.serial, play.strategy)
+            if "nccl_benchmark" in arguments["roles"]:
+                # Only then the hosts are those of a benchmark, and not all that a role connects.
+                values = self.read_variables(_ROLES / "nccl_benchmark", names=_OF_LAUNCHER)
+                check_launcher(arguments["hosts"], without_prefix(values, "nccl_benchmark_"))
             # Tasks that run once take variables from this host, which may be none of them.
             together = dict.fromkeys([self._task_vars["inventory_hostname"], *arguments["hosts"]])
             # The controller is in no group if the inventory does not name it.

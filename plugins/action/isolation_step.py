@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_limits
+from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import check_limits, running_ranks
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import check_environment_names
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils import _isolation
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import (
@@ -46,6 +46,7 @@ _PROGRAMS = ("dir",)
 #: What the role nccl_benchmark says where the search does not.
 _OF_BENCHMARK = ("backend", "allow_uneven_gpus", "check", "extra_args", "env", "forward_env", "mca")
 #: What only the role nccl_benchmark says.
+_LAUNCHER = ("launcher", "dedicated_launcher")
 _LIMITS = ("silence_timeout", "orphan_timeout", "output_limit")
 
 
@@ -80,15 +81,17 @@ class ActionModule(PlanAction):
             **self._benchmark(_PROGRAMS),
         }
         step, search = arguments["step"], arguments["search"]
+        # Each group is started from one of its own nodes.
+        infos = running_ranks(arguments["infos"], self._benchmark(_LAUNCHER))
         if step == "check":
             check_limits(self._limits())
             role = "nccl_benchmark" if variables["isolate_forward_env"] is None else "isolate"
             check_environment_names(f"{role}_forward_env", own["forward_env"])
             _isolation.check_mark(own["mark"], own["mark_key"])
-            checked = _isolation.check(arguments["infos"], settings)
+            checked = _isolation.check(infos, settings)
             return {**checked, "warnings": as_warnings(checked["beside"])}
         if step == "begin":
-            found = {"info": arguments["infos"], "peers": arguments["peers"], "lost": arguments["lost"]}
+            found = {"info": infos, "peers": arguments["peers"], "lost": arguments["lost"]}
             settings["environment"] = arguments["environment"]
             begun = _isolation.search(found, settings, arguments["earlier"])
             mca = {**begun["launch"].get("mca", {}), **(own["mca"] or {})}

@@ -14,6 +14,7 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import Va
 
 Arguments = t.Mapping[str, t.Any]
 
+_DEDICATED = "preflight_dedicated_launcher"
 #: Hosts whose log is read. Where more refuse the launcher, they have one reason.
 _MOST_LOGS = 8
 
@@ -44,8 +45,12 @@ class ActionModule(VariablesAction):
     def _plan(self, arguments: Arguments) -> dict[str, t.Any]:
         variables = self._task_vars["hostvars"]
         places = {place["name"]: place for place in summary.ssh_endpoints(arguments["hosts"], variables)}
+        peers = arguments["peers"]
+        if read_value(_DEDICATED, {"type": "bool"}, self.value_of(_DEDICATED)):
+            # What ranks need it may lack, and nobody logs in to it.
+            peers = [peer for peer in peers if peer["name"] != arguments["launcher"]]
         return {
-            "targets": summary.preflight_hosts(arguments["peers"], variables),
+            "targets": summary.preflight_hosts(peers, variables),
             "twice": problems_twice(places),
             "env": read_value("preflight_env", {"type": "dict", "default": {}}, self.value_of("preflight_env")),
         }

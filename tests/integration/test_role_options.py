@@ -236,6 +236,33 @@ def test_a_launcher_that_runs_no_ranks(trio):
 
 
 @pytest.mark.slow
+def test_a_worker_that_runs_no_ranks_launches_those_of_the_others(trio, tmp_path):
+    """It lacks what ranks need."""
+    variables = {"gpufabric_run_id": "dedicated", "nccl_benchmark_dedicated_launcher": True}
+    numpy = trio.shell("g1", "python3 -c 'import numpy; print(numpy.__path__[0])'").stdout.strip()
+    trio.shell("g1", f"mv {numpy} /root/numpy")
+    try:
+        alone = trio.benchmark(tmp_path / "alone", gpufabric_hosts=["g1"], **variables)
+        checked = trio.benchmark(tmp_path / "report", "--check", **variables)
+        played = trio.benchmark(tmp_path / "report", preflight_level="full", **variables)
+        as_worker = trio.benchmark(tmp_path / "more", preflight_dedicated_launcher=False, **variables)
+    finally:
+        trio.shell("g1", f"mv /root/numpy {numpy}")
+    assert alone.returncode == 2 and not (tmp_path / "alone").exists()
+    assert alone.result()["msg"].startswith("nccl_benchmark_dedicated_launcher: True is not allowed; "), alone.output
+    assert checked.returncode == 0 and "2 ranks on 2 hosts, started from g1" in checked.output, checked.output
+    assert played.returncode == 0, played.output
+    document = result_of(tmp_path / "report")
+    assert (document["verdict"], document["host_count"], document["rank_count"]) == ("pass", 2, 2)
+    assert {rank["host"] for rank in document["ranks"]} == {"g2", "g3"}
+    assert {record["host"] for record in played.records if record["action"] == MPI_RUN} == {"g1", "g2"}
+    for run, names in ((played, ["g2", "g3"]), (as_worker, ["g1", "g2", "g3"])):
+        (look,) = [record["result"] for record in run.records if record["action"] == PREFLIGHT]
+        assert [host["name"] for host in look["hosts"]] == names
+    assert trio.playbook("gpufabric.nccl.teardown", gpufabric_run_id="dedicated").returncode == 0
+
+
+@pytest.mark.slow
 def test_a_benchmark_whose_controller_is_lost_ends_itself(trio, tmp_path):
     for node in trio.names:
         write(trio, node, "/opt/trouble/sitecustomize.py", TROUBLE)

@@ -66,6 +66,8 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import ch
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing, shown_environment
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size, size_word
 
+_Host = t.TypeVar("_Host")
+
 #: Of nccl-tests, and alltoallv of rccl-tests.
 COLLECTIVES = (
     "all_reduce",
@@ -341,6 +343,26 @@ def choose_backend(wanted: str, nodes: t.Mapping[str, NodeInfo], collectives: t.
     return "nccl", "as nccl_benchmark_backend says" if wanted == "nccl" else "GPUs and nccl-tests are on all workers"
 
 
+def check_launcher(hosts: t.Collection[str], settings: t.Mapping[str, t.Any]) -> None:
+    """Raise OptionError if the launcher is none of the hosts that are to be connected, or is dedicated and alone."""
+    launcher = settings["launcher"] or next(iter(hosts))
+    if launcher not in hosts:
+        raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(hosts)}")
+    running_ranks(dict.fromkeys(hosts), settings)
+
+
+def running_ranks(hosts: t.Mapping[str, _Host], settings: t.Mapping[str, t.Any]) -> dict[str, _Host]:
+    """Those of the hosts that run ranks: all but a dedicated launcher. Raises OptionError if there is no other."""
+    if not hosts or not settings.get("dedicated_launcher"):
+        return dict(hosts)
+    launcher = settings.get("launcher") or next(iter(hosts))
+    found = {name: host for name, host in hosts.items() if name != launcher}
+    if not found:
+        allowed = f"false, or another host beside {launcher} in gpufabric_hosts, since the launcher runs no ranks then"
+        raise OptionError("nccl_benchmark_dedicated_launcher", True, allowed)
+    return found
+
+
 def uses_gpus(wanted: str, nodes: t.Mapping[str, t.Any]) -> bool:
     """Whether nccl is the backend, if any: ``auto`` takes it as soon as one node has a GPU. Arguments and errors as check_nodes."""
     return wanted == "nccl" or (
@@ -358,6 +380,7 @@ def with_sizes(nodes: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) ->
     _check_collectives(settings)
     check_limits(settings)
     smallest = parse_size("nccl_benchmark_min_bytes", settings["min_bytes"])
+    nodes = running_ranks(nodes, settings)
     if not nodes or not uses_gpus(settings["backend"], nodes):
         return {**settings, "max_bytes": size_word(max(SMALLEST, smallest)), "sizes_note": "the default"}
     size, reason = default_size(_checked_nodes(nodes), settings)
@@ -457,22 +480,21 @@ def _check_together(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.
     launcher = settings["launcher"] or next(iter(nodes))
     if launcher not in nodes and not settings["dedicated_launcher"]:
         raise OptionError("nccl_benchmark_launcher", launcher, f"one of the workers: {', '.join(nodes)}")
-    if launcher in nodes and settings["dedicated_launcher"]:
-        allowed = f"false, or a nccl_benchmark_launcher that is no worker: {launcher} is one, and would run ranks"
-        raise OptionError("nccl_benchmark_dedicated_launcher", True, allowed)
+    workers = running_ranks(nodes, settings)
     _check_identities(nodes)
-    _check_mpi(nodes, settings["backend"])
-    backend, reason = choose_backend(settings["backend"], nodes, settings["collectives"])
+    # All that is to be installed at once, if it is known already what is needed.
+    _check_mpi(nodes, _missing_modules(workers) if settings["backend"] == "cpu" else ())
+    backend, reason = choose_backend(settings["backend"], workers, settings["collectives"])
     if backend == "nccl" and not settings.get("allow_uneven_gpus"):
-        check_gpus(nodes)
+        check_gpus(workers)
     if backend == "cpu":
         check_cpu_settings(settings)
-        _check_python(nodes)
+        _check_python(workers)
         unknown = {point["options"]["datatype"] for point in settings.get("sweep_points", ())} - set(CPU_DATATYPES)
         if unknown:
             allowed = f"with the cpu backend {', '.join(CPU_DATATYPES)}"
             raise OptionError("nccl_benchmark_sweep.datatypes", sorted(unknown), allowed)
-    plane = data_plane(nodes)
+    plane = data_plane(workers)
     of_nodes = {name for own in plane["node_env"].values() for name in own}
     both = sorted({name for point in settings.get("sweep_points", ()) for name in point["env"]} & of_nodes)
     if both:
@@ -480,15 +502,16 @@ def _check_together(nodes: t.Mapping[str, NodeInfo], settings: t.Mapping[str, t.
             "other variables, since the data interface has another name on each worker, which a worker sets itself"
         )
         raise OptionError("nccl_benchmark_sweep.env", both, allowed)
-    if plane["node_env"] and settings["dedicated_launcher"]:
+    # The sshd of its workers is not the run's.
+    if plane["node_env"] and launcher not in nodes:
         raise ProblemError(
             *(
                 problem("data-interface-differs", host, interface=node["data"]["interface"])
-                for host, node in nodes.items()
+                for host, node in workers.items()
                 if node["data"]
             )
         )
-    programs = _programs(nodes, settings["collectives"]) if backend == "nccl" else {}
+    programs = _programs(workers, settings["collectives"]) if backend == "nccl" else {}
     return {
         "launcher": launcher,
         "backend": backend,
@@ -555,19 +578,20 @@ def plan_benchmark(
     nodes = _checked_nodes({peer["name"]: nodes[peer["name"]] for peer in peers})
     plan = _check_together(nodes, settings)
     launcher, backend = plan["launcher"], plan["backend"]
+    workers = running_ranks(nodes, settings)
     addresses = {peer["name"]: peer["address"] for peer in peers}
-    # Directories of a run are the same on all workers, and on a launcher that is apart.
-    run_dir = next((peer["run_dir"] for peer in peers if peer["name"] == launcher), peers[0]["run_dir"])
-    cpu_program = posixpath.join(run_dir, "mpi", "files", "cpu_perf.py")
     # Rank 0 is to run on the launcher if that is a worker, and ranks are given out in the order of the hostfile.
-    order = sorted(peers, key=lambda peer: peer["name"] != launcher)
-    first = nodes[order[0]["name"]]
+    order = sorted((peer for peer in peers if peer["name"] in workers), key=lambda peer: peer["name"] != launcher)
+    # What rank 0 reads and writes is on its own host.
+    run_dir = order[0]["run_dir"]
+    cpu_program = posixpath.join(run_dir, "mpi", "files", "cpu_perf.py")
+    first = workers[order[0]["name"]]
     sweep = settings.get("sweep_points", ())
     # Also where a point leaves it out: what the launcher has of it is not to be handed on.
     unset = {name: None for point in sweep for name in point["env"]}
     json_path = posixpath.join(run_dir, "mpi", PROGRAM_JSON) if order[0]["name"] == launcher else None
-    features = _common_features(nodes) if backend == "nccl" else CPU_FEATURES
-    own = [*cycle_arguments(settings, features), *_own_arguments(nodes, settings, backend, json_path)]
+    features = _common_features(workers) if backend == "nccl" else CPU_FEATURES
+    own = [*cycle_arguments(settings, features), *_own_arguments(workers, settings, backend, json_path)]
     base = {**settings, "own_arguments": own, "env": {**unset, **settings["env"]}}
     commands = {
         name: [plan["programs"][name]]
@@ -582,15 +606,15 @@ def plan_benchmark(
             {
                 "name": peer["name"],
                 "address": peer["address"],
-                "slots": _slots(peer, nodes[peer["name"]], backend, settings),
+                "slots": _slots(peer, workers[peer["name"]], backend, settings),
             }
             for peer in order
         ],
         # Ranks that wait would keep the others off the CPUs where nodes share these.
         "mca": {"mpi_yield_when_idle": "1"} if backend == "cpu" else {},
         "cpu_program": cpu_program,
-        "inventory_names": _inventory_names({peer["name"]: nodes[peer["name"]]["hostname"] for peer in peers}),
-        "hardware": common_hardware(nodes),
+        "inventory_names": _inventory_names({name: node["hostname"] for name, node in workers.items()}),
+        "hardware": common_hardware(workers),
         "points": [_swept_point(point, commands, base) for point in sweep]
         or [_point(name, commands, base) for name in settings["collectives"]],
         "sweep": list(sweep),
@@ -779,13 +803,13 @@ def _check_identities(nodes: t.Mapping[str, NodeInfo]) -> None:
         raise ProblemError(*problems)
 
 
-def _check_mpi(nodes: t.Mapping[str, NodeInfo], backend: str) -> None:
+def _check_mpi(nodes: t.Mapping[str, NodeInfo], further: t.Iterable[Problem]) -> None:
+    """``further``: what else is missing, to be told with what is missing of MPI."""
     reasons = {host: unusable(node["mpi"]) for host, node in nodes.items()}
     if any(reasons.values()):
         raise ProblemError(
             *(problem("mpi-unusable", host, reason=reason) for host, reason in reasons.items() if reason),
-            # All that is to be installed at once, if it is known already what is needed.
-            *(_missing_modules(nodes) if backend == "cpu" else ()),
+            *further,
         )
     found = {host: node["mpi"] for host, node in nodes.items() if node["mpi"]}
     versions = collections.Counter((mpi["version"], mpi["prefix"]) for mpi in found.values())

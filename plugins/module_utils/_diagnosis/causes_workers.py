@@ -85,8 +85,8 @@ ENTRIES = (
     ),
     entry(
         "data-interface-differs",
-        "The name of the data interface differs between workers[: here {interface}]. A dedicated launcher needs one"
-        " name.",
+        "The name of the data interface differs between workers[: here {interface}]. A launcher that is"
+        " none of them needs one name.",
         "Give the interfaces one name, and set gpufabric_data_interface to it.",
         found_by=_FOUND_BY,
     ),

@@ -467,7 +467,7 @@ class Hostvars(dict):
 
 @pytest.fixture
 def together(planned, monkeypatch):
-    def run(extra=(), play=(), also="g1", told=(), **variables):
+    def run(extra=(), play=(), also="g1", told=(), roles=(), **variables):
         monkeypatch.setattr(check_variables, "load_extra_vars", lambda loader: dict(extra))
         keywords = types.SimpleNamespace(get_vars=lambda: dict(play), serial=[], strategy="linear")
         monkeypatch.setattr("ansible.playbook.task.Task.get_play", lambda task: keywords)
@@ -482,7 +482,10 @@ def together(planned, monkeypatch):
         }
         # What a task is told is what its host has, if nothing takes precedence.
         return planned(
-            ActionModule, "key_exchange", {"hosts": hosts}, **{**inventory.raw_get(also), **facts, **dict(told)}
+            ActionModule,
+            "key_exchange",
+            {"hosts": hosts, "roles": list(roles)},
+            **{**inventory.raw_get(also), **facts, **dict(told)},
         )
 
     return run
@@ -500,6 +503,26 @@ def together(planned, monkeypatch):
 def test_a_number_out_of_its_range_is_refused_by_the_name_of_its_variable(planned, role, name, value):
     told = planned(ActionModule, role, {"roles": [role]}, gpufabric_hosts=["g1"], **{name: value})
     assert told["msg"].startswith(f"{name}: {value} is not allowed; allowed: ")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "given", "message"),
+    [
+        (
+            ["g1"],
+            {"nccl_benchmark_dedicated_launcher": "yes"},
+            "nccl_benchmark_dedicated_launcher: True is not allowed; ",
+        ),
+        (["g1", "g2"], {"nccl_benchmark_launcher": "g3"}, "nccl_benchmark_launcher: 'g3' is not allowed; "),
+        (["g1", "g2"], {"nccl_benchmark_dedicated_launcher": "yes", "nccl_benchmark_launcher": "g2"}, None),
+        (["g1"], {"nccl_benchmark_dedicated_launcher": "no", "nccl_benchmark_launcher": ""}, None),
+    ],
+)
+def test_a_launcher_that_has_nobody_to_start_is_refused_before_there_is_a_folder(together, hosts, given, message):
+    result = together(told=given, roles=["nccl_benchmark"], **dict.fromkeys(hosts, given))
+    assert result.get("msg", "").startswith(message) if message else result == {"changed": False}, result
+    # A list of hosts may be that of another role.
+    assert together(told=given, roles=["preflight"], **dict.fromkeys(hosts, given)) == {"changed": False}
 
 
 @pytest.mark.parametrize("place", ["told", "g2"])

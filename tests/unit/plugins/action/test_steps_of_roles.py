@@ -117,6 +117,15 @@ def test_the_launcher_looks_at_peers_with_their_python(step):
     assert result["targets"] == [{"name": "a", "address": "10.0.0.1", "run_dir": "/r", "python": "/usr/bin/python3"}]
 
 
+@pytest.mark.parametrize(("dedicated", "names"), [("yes", ["b"]), (False, ["a", "b"]), (None, ["a", "b"])])
+def test_a_launcher_that_runs_no_ranks_is_looked_at_by_nobody(planned, dedicated, names):
+    peers = [{"name": name, "address": f"10.0.0.{number}", "run_dir": "/r"} for number, name in enumerate("ab", 1)]
+    arguments = {"step": "plan", "peers": peers, "launcher": "a"}
+    given = {} if dedicated is None else {"preflight_dedicated_launcher": dedicated}
+    result = planned(PreflightStep, "preflight", arguments, hostvars={"a": {}, "b": {}}, **given)
+    assert [target["name"] for target in result["targets"]] == names
+
+
 def test_hosts_with_one_address_are_one_machine(step):
     same = {"ansible_host": "10.0.0.1"}
     twice = step("plan", {"a": same, "b": same, "c": {"ansible_host": "10.0.0.2"}}, hosts=["a", "b", "c"])["twice"]
@@ -181,6 +190,19 @@ def test_a_search_is_launched_with_variables_that_may_be_text(planned, mca, forw
     # A round later they are the same.
     seen = planned(IsolationStep, "isolate", {"step": "observe", "search": begun, "runs": {}})
     assert seen["launch"] == begun["launch"]
+
+
+@pytest.mark.parametrize(("launcher", "left"), [("g2", ["g1", "g3"]), ("", ["g2", "g3"]), ("head", ["g1", "g2", "g3"])])
+def test_a_search_leaves_out_a_launcher_that_runs_no_ranks(planned, launcher, left):
+    infos = {f"g{number}": {"node": cpu_node(number)} for number in (1, 2, 3)}
+    given = {"nccl_benchmark_launcher": launcher, "nccl_benchmark_dedicated_launcher": "true"}
+    checked = planned(IsolationStep, "isolate", {"step": "check", "infos": infos}, **given)
+    assert checked["answered"] == left
+    silent = {name: {"unreachable": True, "msg": "gone"} for name in infos}
+    begun = planned(IsolationStep, "isolate", {"step": "begin", "infos": silent}, **given)
+    assert list(begun["document"]["state"]["nodes"]) == left
+    given["nccl_benchmark_dedicated_launcher"] = "false"
+    assert planned(IsolationStep, "isolate", {"step": "check", "infos": infos}, **given)["answered"] == list(infos)
 
 
 @pytest.mark.parametrize(

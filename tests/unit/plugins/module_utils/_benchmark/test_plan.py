@@ -9,6 +9,7 @@ import copy
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
     check_free,
+    check_launcher,
     check_nodes,
     check_settings,
     choose_backend,
@@ -17,6 +18,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan imp
     data_plane,
     plan_benchmark,
     runs_beside,
+    with_sizes,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
@@ -191,11 +193,69 @@ def test_a_launcher_that_is_no_worker_runs_no_rank_and_slots_that_are_given_stay
     assert [(host["name"], host["slots"]) for host in plan["hosts"]] == [("g1", 4), ("g2", 4), ("g3", 4)]
     with pytest.raises(OptionError, match="nccl_benchmark_launcher"):
         plan_benchmark(nodes(), given, {**settings, "dedicated_launcher": False})
-    for launcher in (None, "g2"):
-        with pytest.raises(
-            OptionError, match="^nccl_benchmark_dedicated_launcher: True .* is one, and would run ranks"
-        ):
-            check_nodes(nodes(), {**settings, "launcher": launcher})
+
+
+@pytest.mark.parametrize("gpus", [0, 8])
+@pytest.mark.parametrize("launcher", [None, "g1", "g3"])
+def test_a_worker_that_is_a_dedicated_launcher_runs_no_rank_and_lacks_nothing(launcher, gpus):
+    """The first one, if none is named."""
+    found, name = nodes(gpus), launcher or "g1"
+    found[name]["gpus"]["count"] = 0
+    found[name].update(benchmarks=None, python={"executable": "/opt/python", "mpi4py": None, "numpy": None})
+    found[name]["interfaces"].pop(0)
+    peers = [{**peer, "run_dir": f"/run/{peer['name']}"} for peer in PEERS]
+    settings = {**SETTINGS, "launcher": launcher, "dedicated_launcher": True, "rank_times": "iterations"}
+    workers = [peer["name"] for peer in PEERS if peer["name"] != name]
+    plan = plan_benchmark(found, peers, settings)
+    assert plan["launcher"] == check_nodes(found, settings)["launcher"] == name
+    assert [(host["name"], host["slots"]) for host in plan["hosts"]] == [(worker, gpus or 1) for worker in workers]
+    assert plan["cpu_program"].startswith(f"/run/{workers[0]}/")
+    assert sorted(plan["inventory_names"].values()) == workers
+    assert plan["backend"] == ("nccl" if gpus else "cpu") and "-J" not in plan["points"][0]["argv"]
+    # Its GPUs are not those of the benchmark, and it looks at nothing that they need.
+    found[name]["gpus"]["count"] = 4
+    assert plan_benchmark(found, peers, settings)["backend"] == plan["backend"]
+    of_workers = with_sizes(
+        {worker: found[worker] for worker in workers}, {**settings, "max_bytes": None, "dedicated_launcher": False}
+    )
+    assert with_sizes(found, {**settings, "max_bytes": None}) == {**of_workers, "dedicated_launcher": True}
+
+
+def test_a_dedicated_launcher_is_looked_at_as_one_that_starts_mpirun():
+    settings = {**SETTINGS, "launcher": "g1", "dedicated_launcher": True}
+    for change, words in (
+        ({"mpi": None}, "mpirun is not on this node"),
+        ({"hostname": "node-2"}, "have the host name node-2"),
+        ({"interfaces": []}, "has the address 10.0.0.1"),
+    ):
+        found = nodes()
+        found["g1"].update(change)
+        with pytest.raises(ProblemError, match=words) as error:
+            plan_benchmark(found, PEERS, settings)
+        assert "g1" in {one.host for one in error.value.problems}
+
+
+def test_each_worker_of_a_dedicated_launcher_has_the_name_of_its_own_data_interface():
+    found = nodes()
+    for name, interface in (("g2", "net1"), ("g3", "dat0")):
+        found[name]["data"] = {"interface": interface}
+    plan = plan_benchmark(found, PEERS, {**SETTINGS, "dedicated_launcher": True})
+    assert plan["data"] is None and set(plan["node_env"]) == {"g2", "g3"}
+
+
+@pytest.mark.parametrize("launcher", [None, "", "g1"])
+def test_a_dedicated_launcher_needs_a_worker_beside_it(launcher):
+    settings = {**SETTINGS, "launcher": launcher, "dedicated_launcher": True}
+    words = "^nccl_benchmark_dedicated_launcher: True is not allowed; allowed: false, or another host beside g1 in gpufabric_hosts"
+    with pytest.raises(OptionError, match=words):
+        check_nodes({"g1": node(1)}, settings)
+    with pytest.raises(OptionError, match=words):
+        check_launcher(["g1"], settings)
+    check_launcher(["g1", "g2"], settings)
+    check_launcher(["g1"], {**settings, "dedicated_launcher": False})
+    for dedicated in (False, True):
+        with pytest.raises(OptionError, match="^nccl_benchmark_launcher: 'g9' .* one of the workers: g1, g2$"):
+            check_launcher(["g1", "g2"], {**settings, "launcher": "g9", "dedicated_launcher": dedicated})
 
 
 @pytest.mark.parametrize(
