@@ -40,10 +40,10 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress impor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import kill_descendants
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RUN_ID_VARIABLE
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, inert
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, indented, inert
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, is_long, without_values
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction, message, plain
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction, plain
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._programs.texts import cpu_program
 
 #: How kubectl says that a pod does not exist, or has ended, which no time mends: another of its name would not run this run.
@@ -162,9 +162,9 @@ class ActionModule(NodeAction):
             found = plain(self._follow(begun, **runner))
             found["points"] = _read_points(self._launcher, found["points"])
             # The last lines that programs printed are in it.
-            return {**found, "msg": message(str(found["msg"]))} if "msg" in found else found
+            return {**found, "msg": indented(str(found["msg"]))} if "msg" in found else found
         except (ArithmeticError, AttributeError, GpufabricError, LookupError, TypeError, ValueError) as error:
-            Display().vvv(traceback.format_exc())
+            Display().vvv(indented(clean(traceback.format_exc())))
             begun.pop("points", None)
             return self._unread(error)
 

@@ -73,6 +73,11 @@ def clean_line(text: str) -> str:
     return clean(text).replace("\n", " ").replace("\t", " ")
 
 
+def indented(text: str) -> str:
+    """A text whose lines after the first are indented, so that on the screen none looks like a line of Ansible's. Twice is as once."""
+    return re.sub(r"\n(?! {2}|\n)", "\n  ", text)
+
+
 def clean_values(value: t.Any, shown: t.Callable[[str], str] = clean) -> t.Any:
     """``shown`` of all texts in lists and dictionaries."""
     if isinstance(value, str):

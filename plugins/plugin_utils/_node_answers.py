@@ -22,6 +22,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
     clean,
     clean_line,
     clean_values,
+    indented,
     inert,
     one_line,
 )
@@ -54,6 +55,8 @@ _ACTED_ON = frozenset(
 )
 #: Facts, which become variables above those of the inventory and of roles, statistics, and all that Ansible notes for itself.
 _ANSIBLES_OWN = ("ansible_", "_ansible_")
+#: What is shown below a line of its own: a traceback, and by some callbacks what was printed in place of an answer.
+_BLOCKS = ("exception", "module_stderr", "module_stdout")
 #: Levels of lists and dictionaries. Ansible copies an answer level by level, in the process that all hosts have in common.
 _DEEPEST = 40
 #: Characters of a line that is shown with -v.
@@ -81,20 +84,34 @@ def told_by_node(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     traceback = getattr(event, "formatted_traceback", exception)
     if isinstance(traceback, str):
         told["exception"] = clean(traceback)
+    for name in _BLOCKS:
+        if isinstance(told.get(name), str):
+            told[name] = _block(told[name])
     said = getattr(event, "msg", None)
     if isinstance(said, str):
         # A module that crashes gives no more than this.
         told.setdefault("msg", clean(said))
     if isinstance(told.get("msg"), str):
-        told["msg"] = message(told["msg"])
+        told["msg"] = indented(told["msg"])
     if "diff" in told:
         told["diff"] = _difference(told["diff"])
     return told
 
 
-def message(text: str) -> str:
-    """Why something failed, in a node's words. Ansible shows it as it is: what follows a line break is not to look like a line of Ansible's."""
-    return text.replace("\n", "\n  ")
+def _block(text: str) -> str:
+    """A text that is shown below a line which says what it is: its first line is indented, too."""
+    return indented(f"\n{text}")[1:] if text else text
+
+
+def _without_junk(res: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What a node printed, up to the end of its answer. What follows is shown as one line; Ansible's own warning would have all its lines."""
+    try:
+        text, warnings = _filter_non_json_lines(res["stdout"], objects_only=True)
+    except ValueError:
+        return res
+    for warning in warnings:
+        Display().warning(one_line(warning))
+    return {**res, "stdout": text} if warnings else res
 
 
 def _difference(value: t.Any) -> t.Any:
@@ -141,7 +158,7 @@ def _words(value: t.Any) -> str:
 
 def _cleaned(error: AnsibleError) -> AnsibleError:
     # Before ansible-core 2.19, the result of a host that is unreachable is not marked as unsafe: a template in it would be run.
-    return type(error)(inert(clean(str(error))))
+    return type(error)(inert(indented(clean(str(error)))))
 
 
 def with_texts(arguments: t.Mapping[str, t.Any], texts: t.Mapping[str, Spec]) -> dict[str, t.Any]:
@@ -193,11 +210,15 @@ class NodeAction(ActionBase):
             Display().display(one_line(f"{host}: {text}", **most))
 
     def _low_level_execute_command(self, *arguments: t.Any, **keywords: t.Any) -> dict[str, t.Any]:
-        """As Ansible does it, with all that the node prints cleaned: Ansible shows what it finds beside an answer, and in place of one."""
+        """As Ansible does it, with all that the node prints cleaned: Ansible shows what it finds beside an answer, and in place of one.
+
+        Where it sets up or removes its directory there, it shows the errors of ``chmod`` and others as they are.
+        """
         try:
-            return clean_values(super()._low_level_execute_command(*arguments, **keywords))
+            answer = clean_values(super()._low_level_execute_command(*arguments, **keywords))
         except AnsibleError as error:
             raise _cleaned(error) from None
+        return {**answer, "stderr": indented(answer["stderr"])}
 
     def _transfer_file(self, *arguments: t.Any, **keywords: t.Any) -> t.Any:
         """As Ansible does it: why a file did not come there is told in what the node printed."""
@@ -218,6 +239,9 @@ class NodeAction(ActionBase):
 
     def _parse_returned_data(self, res: dict[str, t.Any], *more: t.Any) -> t.Any:
         """The module's answer, before Ansible has looked at it."""
+        # Before 2.19, with the name and the version of its distribution as the node tells them.
+        self._discovery_warnings = [clean_line(warning) for warning in getattr(self, "_discovery_warnings", ())]
+        res = _without_junk(res)
         if _TaskResult is not None:
             return self._parse_to_object(res, *more)
         try:
@@ -233,18 +257,17 @@ class NodeAction(ActionBase):
     def _parse_to_object(self, res: dict[str, t.Any], profile: str) -> t.Any:
         """The same from ansible-core 2.21 on. To make its object, it already obeys the answer: it keeps warnings, and secrets to hide."""
         try:
-            text, beside = _filter_non_json_lines(res["stdout"], objects_only=True)
+            text = _filter_non_json_lines(res["stdout"], objects_only=True)[0]
             decoder = action.get_module_decoder(profile, action.Direction.MODULE_TO_CONTROLLER)
             answer = _TaskResult.from_module_result_dict(told_by_node(json.loads(text, cls=decoder)))
         except (NodeError, RecursionError) as error:
-            answer, beside = _TaskResult.from_module_result_dict({"failed": True, "msg": str(error)}), []
+            answer = _TaskResult.from_module_result_dict({"failed": True, "msg": str(error)})
             self._is_answer = False
         except ValueError:
             # Ansible's own words for what is no answer.
-            answer, beside = super()._parse_returned_data(res, profile), []
+            printed = {name: _block(res[name]) for name in ("stdout", "stderr")}
+            answer = super()._parse_returned_data({**res, **printed}, profile)
             self._is_answer = False
-        for warning in beside:
-            Display().warning(warning)
         answer.ansible_parsed = self._is_answer
         return answer
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import abc
 import json
 import pathlib
-import re
 import typing as t
 
 import yaml
@@ -35,6 +34,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
     clean,
     clean_line,
     clean_values,
+    indented,
     listing,
     one_line,
 )
@@ -57,7 +57,7 @@ def failed(
     ``invocation``. ``end``: the last line. ``is_secret``: the task has ``no_log``. ``note``: what else to do in the end.
     """
     # A machine may have said it: what follows a line break is not to look like a line of Ansible's.
-    end = re.sub(r"\n(?=\S)", "\n  ", clean(end).strip())
+    end = indented(clean(end).strip())
     end = "\n".join(part for part in (end, clean(note).strip()) if part)
     logs = [clean_line(log) for log in logs]
     told = clean_values({"problems": problems, "logs": logs, "end": end})

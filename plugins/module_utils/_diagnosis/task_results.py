@@ -139,7 +139,7 @@ def problems_from_play(
 def _stray_text(result: Entry) -> str:
     """The first lines of what a module printed in place of a result."""
     text = str(result.get("module_stderr") or result.get("module_stdout") or "")
-    return "\n".join(one_line(line) for line in text.strip().splitlines()[:_STRAY_LINES])
+    return "\n".join(one_line(line.strip()) for line in text.strip().splitlines()[:_STRAY_LINES])
 
 
 def _is_cause(entry: ProblemDict) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import (
     clean,
     clean_values,
+    indented,
     inert,
     one_line,
     shown_environment,
@@ -52,6 +53,11 @@ def test_clean_keeps_lines_tabs_and_letters():
 
 def test_clean_values_goes_into_lists_and_dictionaries():
     assert clean_values({"a\x1b": ["b\x1b", 1, None, True]}) == {"a\ufffd": ["b\ufffd", 1, None, True]}
+
+
+def test_lines_after_the_first_are_indented_once():
+    text = indented("a\nok: [g2]\n\n b\n  c\n")
+    assert text == "a\n  ok: [g2]\n\n   b\n  c\n  " and indented(text) == text and indented("a") == "a"
 
 
 def test_inert_is_no_template():

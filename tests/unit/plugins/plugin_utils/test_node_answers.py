@@ -10,6 +10,7 @@ import types
 
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
+from ansible.executor.interpreter_discovery import discover_interpreter
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
@@ -24,6 +25,8 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers impor
 
 ESCAPE = "\x1b]0;owned\x07"
 CLEANED = "\ufffd]0;owned\ufffd"
+#: What a node says to deceive whoever reads the screen.
+FORGED = f"{ESCAPE}\nPLAY RECAP ****\n\n  ok: [g2]\nfatal: [g3]: FAILED!\n"
 COMMANDS = {
     "ansible_facts": {"report_dir": "/etc"},
     "ansible_stats": {"data": {"a": 1}},
@@ -64,7 +67,7 @@ def test_all_texts_are_cleaned():
         CLEANED: 1,
         "diff": [{"before": CLEANED, "after": {CLEANED: CLEANED}}],
         "warnings": [CLEANED, "5"],
-        "exception": CLEANED,
+        "exception": f"  {CLEANED}",
     }
 
 
@@ -101,24 +104,35 @@ def test_an_answer_is_not_nested_too_deeply():
 
 
 @pytest.fixture
-def answer(monkeypatch):
-    """What an action returns of a node that prints a text in place of all that it is told to run, and what Ansible warns of."""
+def made(monkeypatch):
+    """An action of a node that prints a text in place of all that it is told to run, and what Ansible warns of."""
 
-    def run(printed, **attributes):
+    def make(printed, pipelining=True, tmpdir="/nosuch", **attributes):
         warned = []
-        monkeypatch.setattr(Display, "warning", lambda _self, text, *_more, **_options: warned.append(text))
-        monkeypatch.setattr(Display, "deprecated", lambda _self, text, *_more, **_options: warned.append(text))
+        monkeypatch.setattr(Display, "warning", lambda _self, msg, *_more, **_options: warned.append(msg))
+        monkeypatch.setattr(Display, "deprecated", lambda _self, msg, *_more, **_options: warned.append(msg))
         task, loader, context = Task(), DataLoader(), PlayContext()
         task.action, task.args = "gpufabric.nccl.free_port", {}
         for name, value in attributes.items():
             setattr(task, name, value)
         connection = connection_loader.get("local", context, None)
         # As ansible.cfg may not say: without it, the module is a file that is brought first.
-        connection.set_options(direct={"pipelining": True})
+        connection.set_options(direct={"pipelining": pipelining})
         monkeypatch.setattr(type(connection), "exec_command", printed)
-        connection._shell.tmpdir = "/nosuch"
+        connection._shell.tmpdir = tmpdir
         action = NodeModule(task, connection, context, loader, Templar(loader), None)
         monkeypatch.setattr(action, "_configure_module", lambda **_arguments: configured())
+        return action, warned
+
+    return make
+
+
+@pytest.fixture
+def answer(made):
+    """What such an action returns, and what Ansible warns of."""
+
+    def run(printed, **attributes):
+        action, warned = made(printed, **attributes)
         return action.run(task_vars={}), warned
 
     return run
@@ -129,14 +143,21 @@ def configured():
     try:
         from ansible.plugins.action import _BuiltModule  # type: ignore[attr-defined]
     except ImportError:
-        return ("new", "#!/usr/bin/python3", b"", "/nosuch.py")
+        return ("new", "#!/usr/bin/python3", b"#", "/nosuch.py")
     return _BuiltModule(
-        module_style="new", shebang="#!/usr/bin/python3", b_module_data=b"", serialization_profile="legacy"
+        module_style="new", shebang="#!/usr/bin/python3", b_module_data=b"#", serialization_profile="legacy"
     ), "/nosuch.py"
 
 
-def prints(text):
-    return lambda _self, _command, **_options: (0, text.encode(), b"")
+def prints(text, errors="", status=0):
+    return lambda _self, _command, **_options: (status, text.encode(), errors.encode())
+
+
+def check_lines(text, is_block=False):
+    """It controls no terminal, and no line of it but the first is one that Ansible could have written."""
+    lines = text.splitlines()
+    assert "owned" in text and all(line.isprintable() for line in lines), text
+    assert [line for line in lines[not is_block :] if line and not line.startswith("  ")] == [], text
 
 
 def test_what_ansible_finds_in_an_answer_and_beside_it(answer):
@@ -144,6 +165,25 @@ def test_what_ansible_finds_in_an_answer_and_beside_it(answer):
     assert (told["msg"], told["port"], told.get("_ansible_parsed", True)) == (CLEANED, 1, True)
     assert set(told) & set(COMMANDS) <= {"_ansible_parsed"}
     assert len(warned) == 1 and warned[0].isprintable() and "junk" in warned[0]
+
+
+@pytest.mark.parametrize("printed", ['{"port": 1}', '{"port": }'], ids=["an answer", "none"])
+def test_text_beside_an_answer_is_one_line(answer, printed):
+    told, warned = answer(prints(f"{FORGED}{printed}\n{FORGED}"))
+    assert told.get("port") == 1 or told["failed"]
+    assert len(warned) == 1 and warned[0].isprintable() and "PLAY RECAP" in warned[0], warned
+    assert len(answer(prints(f"{printed}\n{'x' * 5000}"))[1][0]) < 400
+    assert answer(prints('{"port": 1}\n\n'))[1] == []
+
+
+def test_what_is_printed_in_place_of_an_answer_is_indented(answer):
+    told, _warned = answer(prints(f"Traceback{FORGED}", FORGED, 1))
+    for name in ("module_stdout", "module_stderr"):
+        check_lines(told[name], is_block=True)
+    if ansible_version < "2.19":
+        check_lines(told["exception"], is_block=True)
+    check_lines(told_by_node({"exception": FORGED})["exception"], is_block=True)
+    assert answer(prints("no", ""))[0]["module_stderr"] == ""
 
 
 def tagged(kind, value):
@@ -215,11 +255,46 @@ def test_arguments_are_told_without_values_that_may_be_secret():
 
 def test_what_a_connection_says_of_the_node(answer):
     def fail(_self, _command, **_options):
-        raise AnsibleConnectionFailure(f"Failed to connect: {ESCAPE}")
+        raise AnsibleConnectionFailure(f"Failed to connect: {FORGED}")
 
     with pytest.raises(AnsibleConnectionFailure, match="owned") as failed:
         answer(fail)
-    assert "\x1b" not in str(failed.value)
+    check_lines(str(failed.value))
+
+
+def test_errors_of_the_way_to_a_directory_there_are_lines_of_their_own(answer, made, tmp_path):
+    """Ansible tells them before there is an answer, and after."""
+    with pytest.raises(AnsibleConnectionFailure, match="Failed to create temporary directory") as failed:
+        answer(prints(FORGED, FORGED, 1), pipelining=False, tmpdir=None)
+    check_lines(str(failed.value))
+
+    def refuse(_self, command, **_options):
+        return (1, b"", FORGED.encode()) if "chmod" in str(command) else (0, b"", b"")
+
+    with pytest.raises(AnsibleError, match="Failed to set ") as failed:
+        answer(refuse, pipelining=False, tmpdir=str(tmp_path))
+    check_lines(str(failed.value))
+    action, warned = made(prints("", FORGED, 1))
+    action._remove_tmp_path("/nosuch", force=True)
+    (warning,) = warned
+    check_lines(warning)
+
+
+def test_what_a_node_says_of_its_distribution_is_one_line(made):
+    """Before ansible-core 2.19, which Python is to be used is told with the name and the version of the distribution."""
+    platform = {"platform_dist_result": ["Debian", f"9{FORGED}", ""]}
+    found = f"PLATFORM\nLinux\nFOUND\n/usr/bin/python3.99{ESCAPE}\nENDFOUND\n"
+    if ansible_version >= "2.19":
+        found = found.replace("PLATFORM\nLinux\n", "")
+    printed = iter([found, json.dumps(platform), '{"port": 1}'])
+    action, warned = made(lambda _self, _command, **_options: (0, next(printed).encode(), b""))
+    discover_interpreter(action, "python", "auto", {"inventory_hostname": "g1"})
+    if ansible_version >= "2.19":
+        next(printed)
+    told = action._execute_module(task_vars={})
+    warned += told.get("warnings", [])
+    assert told["port"] == 1 and len(warned) == 1, warned
+    assert "owned" in warned[0] and warned[0].isprintable()
 
 
 @pytest.mark.parametrize("method", ["_execute_module", "_low_level_execute_command"])
@@ -242,9 +317,9 @@ def test_no_module_is_left_to_itself(answer):
 
 def test_why_a_file_did_not_come_to_the_node_is_cleaned(monkeypatch):
     def refuse(*_arguments, **_keywords):
-        raise AnsibleError(f"failed to transfer file: {ESCAPE}")
+        raise AnsibleError(f"failed to transfer file: {FORGED}")
 
     monkeypatch.setattr(ActionBase, "_transfer_file", refuse)
     with pytest.raises(AnsibleError) as raised:
         NodeModule.__new__(NodeModule)._transfer_file("here", "there")
-    assert ESCAPE not in str(raised.value) and CLEANED in str(raised.value)
+    check_lines(str(raised.value))

@@ -201,7 +201,7 @@ def test_a_rank_that_cannot_connect_is_no_news_where_pods_were_lost():
 
 
 def test_a_host_that_ansible_cannot_reach_is_told_as_such_and_a_module_that_did_not_answer_with_what_it_printed():
-    printed = {"msg": NOT_READ, "module_stderr": "\n".join(["pyenv: python3.13: command not found", *"abcdef"])}
+    printed = {"msg": NOT_READ, "module_stderr": "\n  ".join(["pyenv: python3.13: command not found", *"abcdef"])}
     away, odd = problems_from_play({"a": {"unreachable": True, "msg": "No route to host"}, "b": printed})
     assert (away["id"], away["host"], away["evidence"]) == ("host-unreachable", "a", "No route to host")
     assert "ansible_host" in away["cure"] and "gpufabric.nccl.diagnose" in away["cure"] and "--limit" in away["cure"]
