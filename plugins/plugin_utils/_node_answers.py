@@ -63,6 +63,8 @@ _DEEPEST = 40
 _LONGEST_SHOWN = 1 << 14
 
 
+#: What comes of an answer that is nested too deeply, or from 2.19 on names a type of Ansible's that it does not fill as such.
+_UNREADABLE = (NodeError, RecursionError, TypeError)
 #: What ansible-core has in place of a dictionary, from 2.21 on.
 _TaskResult: t.Any = getattr(getattr(action, "_task", None), "UnifiedTaskResult", None)
 
@@ -101,6 +103,11 @@ def told_by_node(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 def _block(text: str) -> str:
     """A text that is shown below a line which says what it is: its first line is indented, too."""
     return indented(f"\n{text}")[1:] if text else text
+
+
+def _unread(error: Exception) -> dict[str, t.Any]:
+    """What is told in place of an answer that cannot be read. The error may have names of the node's."""
+    return {"failed": True, "msg": clean_line(str(error))}
 
 
 def _without_junk(res: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -247,8 +254,8 @@ class NodeAction(ActionBase):
         try:
             data = super()._parse_returned_data(res, *more)
             told = told_by_node(data)
-        except (NodeError, RecursionError) as error:
-            return {"failed": True, "msg": str(error), "_ansible_parsed": False}
+        except _UNREADABLE as error:
+            return {**_unread(error), "_ansible_parsed": False}
         if not data["_ansible_parsed"] and "exception" in data:
             # Ansible's own words for what is no answer.
             told.setdefault("exception", data["exception"])
@@ -260,8 +267,8 @@ class NodeAction(ActionBase):
             text = _filter_non_json_lines(res["stdout"], objects_only=True)[0]
             decoder = action.get_module_decoder(profile, action.Direction.MODULE_TO_CONTROLLER)
             answer = _TaskResult.from_module_result_dict(told_by_node(json.loads(text, cls=decoder)))
-        except (NodeError, RecursionError) as error:
-            answer = _TaskResult.from_module_result_dict({"failed": True, "msg": str(error)})
+        except _UNREADABLE as error:
+            answer = _TaskResult.from_module_result_dict(_unread(error))
             self._is_answer = False
         except ValueError:
             # Ansible's own words for what is no answer.

@@ -204,6 +204,13 @@ def test_no_value_brings_a_warning_of_its_own(answer):
     assert not warned
 
 
+def test_no_name_in_an_object_of_ansible_is_shown_as_it_is(answer):
+    told, warned = answer(prints(json.dumps({"port": {**tagged("Str", "a"), FORGED: 1}})))
+    shown = str(told["port"]) if ansible_version < "2.19" else told["msg"]
+    assert "owned" in shown and shown.isprintable() and not warned
+    assert ansible_version < "2.19" or (told["failed"] and not told["_ansible_parsed"])
+
+
 @pytest.mark.parametrize("printed", [ESCAPE, f"Traceback {ESCAPE}", '{"a":' * 5000, json.dumps(nested(60))])
 def test_what_is_no_answer(answer, printed):
     told, warned = answer(prints(printed))
