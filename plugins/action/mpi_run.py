@@ -40,7 +40,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.progress impor
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import REFUSALS
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import kill_descendants
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RUN_DIR_VARIABLE, RUN_ID_VARIABLE
-from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, indented, inert
+from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, clean_line, indented, inert
 from ansible_collections.gpufabric.nccl.plugins.module_utils._units import parse_size
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._hiding import HIDDEN, is_long, without_values
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._node_answers import NodeAction, plain
@@ -317,6 +317,8 @@ class ActionModule(NodeAction):
                 if told:
                     self._show("answers again")
                 return answer
+            # It gets into messages and warnings of Ansible.
+            said = clean_line(said)
             if any(words in said for words in _POD_IS_GONE):
                 why = f"the launcher {self._launcher} is gone, and the run with it: {said}"
                 raise _LauncherLost(why, problem("launcher-lost", reason=why, pod=self._launcher).as_dict())

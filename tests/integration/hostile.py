@@ -26,7 +26,7 @@ name = called.group(1) if called else ""
 if name and (not names or name in names):
     if whole:
         print(json.dumps({{"changed": False, **HOSTILE}}))
-        print("\\x1b]0;junk\\x07")
+        print("\\x1b]0;junk\\x07\\nok: [forged]\\nand more")
         sys.exit()
     done = subprocess.run([{python!r}, *sys.argv[1:]], input=source, capture_output=True, text=True)
     def changed(value):
@@ -38,7 +38,7 @@ if name and (not names or name in names):
     answer = json.loads(done.stdout[done.stdout.index("{{"):])
     answer.pop("invocation", None)
     print(json.dumps({{**answer, **more}} if more else changed(answer)))
-    print("\\x1b]0;junk\\x07")
+    print("\\x1b]0;junk\\x07\\nok: [forged]\\nand more")
     sys.exit(done.returncode)
 done = subprocess.run([{python!r}, *sys.argv[1:]], input=source, text=True)
 sys.exit(done.returncode)
@@ -50,7 +50,8 @@ class Hostility:
 
     def __init__(self, mark: pathlib.Path) -> None:
         self.mark = mark
-        self.text = f"{{{{ lookup('pipe', 'touch {mark}') }}}}\n\x1b]0;owned\x07"
+        # Something follows the forged line, since ansible-core before 2.19 breaks a warning into lines of its own.
+        self.text = f"{{{{ lookup('pipe', 'touch {mark}') }}}}\n\x1b]0;owned\x07\nok: [forged]\nand more"
 
     def python(
         self,
@@ -120,6 +121,7 @@ class Hostility:
         assert "Traceback" not in played.output and all(word in played.output for word in words), played.output
 
     def check_quiet(self, played: t.Any) -> None:
-        """Nothing ran on the controller, and no escape was shown."""
+        """Nothing ran on the controller, and no escape was shown, nor a line as if it were Ansible's."""
         assert not self.mark.exists(), played.output
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", played.output), played.output
+        assert "ok: [forged]" not in played.output.splitlines(), played.output

@@ -12,7 +12,7 @@ import typing as t
 
 import pytest
 import yaml
-from conftest import Played, Player, ansible_core
+from conftest import Played, Player, ansible_core, slow
 from hostile import Hostility
 
 #: Has what the CPU program needs.
@@ -245,3 +245,37 @@ def test_what_a_worker_says_that_ends_the_connection(nodes, tmp_path, release):
             hostility.check_quiet(played)
     finally:
         nodes.shell("g2", f"rm -f {python}")
+
+
+@pytest.mark.parametrize("release", [None, *map(slow, RELEASES)])
+def test_what_programs_of_a_worker_say_before_and_after_an_answer(fresh_nodes, tmp_path, release):
+    """Ansible shows their words itself where it makes its directory there, and so does what brings the output of a run."""
+    hostility = Hostility(tmp_path / "was-run")
+    nodes = fresh_nodes.within(ansible_core(release)) if release else fresh_nodes
+    lie = shlex.quote(f"#!/bin/sh\nprintf '%s\\n' {shlex.quote(hostility.text)} | tee /dev/stderr\nexit 1\n")
+
+    def play(program: str, status: int, words: str, *tasks: dict[str, t.Any], **variables: t.Any) -> None:
+        path = f"/usr/local/sbin/{program}"
+        nodes.shell("g1", f"printf %s {lie} >{path}; /bin/chmod 0755 {path}")
+        played = nodes.playbook([{"hosts": "g1", "gather_facts": False, "tasks": tasks}], **variables)
+        nodes.shell("g1", f"/bin/rm {path}")
+        hostility.check_quiet(played)
+        said = " ".join(played.output.split())
+        assert played.returncode == status and words in said and "[forged]" in said, played.output
+
+    # As where ansible.cfg does not say that modules need no files there.
+    for program, status, words in (("mkdir", 4, "Failed to create temporary"), ("chmod", 2, "Failed to set ")):
+        play(program, status, words, {"gpufabric.nccl.free_port": {}}, ansible_pipelining=False)
+    keys = {"hosts": "workers", "gather_facts": False, "roles": ["gpufabric.nccl.key_exchange"]}
+    assert nodes.playbook([keys]).returncode == 0
+    hosts = [{"name": nodes.addresses["g1"], "slots": 1}]
+    run = {"run_id": nodes.run_id, "control_interface": "eth0", "points": [{"argv": ["true"]}], "poll_grace": 3}
+    play(
+        "base64",
+        0,
+        "the output of the run stays on g1",
+        {"gpufabric.nccl.mpi_hostfile": {"run_id": nodes.run_id, "hosts": hosts}},
+        {"gpufabric.nccl.mpi_run": {**run, "fetch_dest": str(tmp_path / "output")}},
+        # Else ssh has the last word: that its connection is closed.
+        ansible_ssh_extra_args="-o LogLevel=QUIET",
+    )

@@ -240,6 +240,33 @@ def test_a_broken_archive_loses_no_result(tmp_path, broken):
     assert "the output of the run stays on g1" in result["warnings"][0] and list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("status", [1, 255])
+def test_why_an_output_cannot_be_fetched_is_one_line_and_so_is_why_a_launcher_is_lost(tmp_path, status):
+    """Also where the launcher prints lines such as Ansible's to each call that is to fetch it."""
+    forged = "\nPLAY RECAP ****\nok: [g2]"
+
+    def execute(_command):
+        if status == 255:
+            raise AnsibleConnectionFailure(f"Failed to connect: {forged}")
+        return {"rc": 1, "stdout": "", "stderr": f"cat: {forged}"}
+
+    shown = []
+    fetching = action(
+        _low_level_execute_command=execute,
+        _connection=types.SimpleNamespace(_shell=types.SimpleNamespace(quote=shlex.quote)),
+        _fetch_limit=1024,
+        _grace=0.0,
+        _options={"fetch_dest": str(tmp_path)},
+        _show=shown.append,
+    )
+    (warning,) = fetching._finish({"points": []}, "/run/x/mpi")["warnings"]
+    assert "stays on g1, in /run/x/mpi: the launcher g1 has not answered" in warning and "RECAP" in warning
+    assert warning.isprintable()
+    with pytest.raises(mpi_run._LauncherLost) as lost:
+        fetching._look("/run/x/mpi", 7, 8, 0)
+    assert str(lost.value).isprintable()
+
+
 def test_output_of_an_earlier_run_is_not_left_for_that_of_one_that_is_lost(monkeypatch, tmp_path):
     archive = tmp_path / "output.tar.gz"
     archive.touch()
