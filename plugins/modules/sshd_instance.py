@@ -14,7 +14,8 @@ description:
     one address.
   - The operating system chooses the port, and sshd takes it at once. If another program takes it in between, the module asks for
     another. The instance counts as running only when the port presents the instance's own host key.
-  - Works as root and as an ordinary user. Under an ordinary user, only that user can log in.
+  - Works as root and as an ordinary user, also one of a domain (C(USER@DOMAIN), C(DOMAIN\USER)). Under an ordinary user, only that
+    user can log in.
   - Works in containers of OpenShift and others, whose UID has no entry in C(/etc/passwd), or one with a shell that runs nothing. The run
     shows programs an entry C(gpufabric-UID) by C(libnss_wrapper). If the image lacks that, and the user may write C(/etc/passwd), it adds
     the entry there.

@@ -289,30 +289,30 @@ def test_missing_programs_are_named_with_their_packages(breakable, program, pack
     assert {line for line in breakable.state("g1") - before if "/usr/" not in line} == set()
 
 
-def test_an_ordinary_user_needs_no_privilege(breakable):
-    breakable.shell("g1", "useradd --create-home --uid 4321 worker")
-    become = {"become": True, "become_method": "ansible.builtin.su", "become_user": "worker"}
+@pytest.mark.parametrize("user", ["worker", "bench@corp.example"])
+def test_an_ordinary_user_needs_no_privilege(breakable, user):
+    """Also one of a domain, as machines that are joined to a directory call him; DOMAIN\\USER is none that Ansible's su becomes."""
+    breakable.shell("g1", f"useradd --badname --create-home --home-dir /home/worker --uid 4321 {shlex.quote(user)}")
+    become = {"become": True, "become_method": "ansible.builtin.su", "become_user": user}
     try:
         before = breakable.state("g1")
         started, again, port, directory = breakable.modules(
             [sshd("plain"), sshd("plain"), sshd("other", port=80), sshd("other", run_dir="/root/other")], **become
         )
-        assert (
-            started["run_dir"] == "/tmp/gpufabric-4321/plain" and started["user"] == "worker" and not again["changed"]
-        )
+        assert started["run_dir"] == "/tmp/gpufabric-4321/plain" and started["user"] == user and not again["changed"]
         assert breakable.shell("g1", f"stat -c %u /proc/{started['pid']}").stdout == "4321\n"
         assert port["msg"].startswith("sshd may not listen on port 80: ports below 1024 need root")
         assert directory["msg"].startswith("run_dir: /root/other cannot be made") and "uid 4321" in directory["msg"]
         (mesh,) = breakable.modules([("ssh_mesh", {"run_id": "plain", "peers": [started]})], **become)
         ssh = f"ssh -F {mesh['ssh_config']} {started['address']}"
-        assert breakable.shell("g1", f"{ssh} id -un", user="worker").stdout == "worker\n"
-        as_root = breakable.shell("g1", f"{ssh} -l root id -un", check=False, user="worker")
+        assert breakable.shell("g1", f"{ssh} id -un", user="4321").stdout == f"{user}\n"
+        as_root = breakable.shell("g1", f"{ssh} -l root id -un", check=False, user="4321")
         assert as_root.returncode == 255 and "Permission denied" in as_root.stderr
         absent = [(name, {"run_id": "plain", "state": "absent"}) for name in ("ssh_mesh", "sshd_instance")]
         assert all(result["changed"] for result in breakable.modules(absent, **become))
         assert breakable.state("g1") == before
     finally:
-        breakable.shell("g1", "userdel --remove worker")
+        breakable.shell("g1", f"userdel --remove {shlex.quote(user)}")
 
 
 def test_a_locked_root_can_be_logged_in_to(breakable):

@@ -273,8 +273,8 @@ ENTRIES = (
         signature(
             "Permission denied (",
             # From the beginning of a word only: from each of its letters, a long one would take quadratic time. A host may be an
-            # IPv6 address. With a number in place of methods, it is what another program says of errno.
-            r"(?:(?<![^\s@:])(?P<user>[^\s@:]+)@|(?<!\S))(?P<host>[^\s@]+): Permission denied \((?!\d+\))[\w,-]+\)",
+            # IPv6 address, and a user have a domain behind a @. With a number in place of methods, it is what another program says of errno.
+            r"(?:(?<![^\s:])(?P<user>[^\s:]+)@|(?<!\S))(?P<host>[^\s@]+): Permission denied \((?!\d+\))[\w,-]+\)",
         ),
         signature("Permission denied (", r"^Permission denied \((?!\d+\))[\w,-]+\)"),
         signature("Permission denied, please try again"),
@@ -308,6 +308,13 @@ ENTRIES = (
             "Authentication refused: bad ownership or modes",
             r"Authentication refused: bad ownership or modes for (?:file|directory) (?P<path>\S+)",
         ),
+    ),
+    entry(
+        "account-name",
+        "ssh cannot be told the name of this account[: {user}].",
+        "Run as another account (ansible_user or become). Its name may have letters, digits, dots, underscores, pluses and dashes,"
+        " and a domain, as USER@DOMAIN or DOMAIN\\USER.",
+        found_by="sshd_instance",
     ),
     entry(
         "account-locked",

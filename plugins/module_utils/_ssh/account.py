@@ -21,6 +21,7 @@ import pwd
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import known_cause
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._files import locked_file, read_text, write_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._process import run
@@ -28,6 +29,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import Run
 
 PASSWD = "/etc/passwd"
 
+#: The name of an account that the configurations of ssh and sshd can hold as it is, alone or with its domain, as machines that are
+#: joined to a directory have it. Both take a backslash for itself before a letter, a digit or an underscore only.
+USER_NAME = (
+    r"(?:[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}\\)?[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}(?:@[A-Za-z0-9_][A-Za-z0-9._-]{0,252})?"
+)
+USER_NAME_ALLOWED = "a name of letters, digits, dots, underscores, pluses and dashes, or one with its domain as USER@DOMAIN or DOMAIN\\USER"
 _LIBRARY = "libnss_wrapper.so"
 _LIBRARY_PATTERNS = (
     "/usr/lib64",
@@ -51,6 +58,17 @@ def user_name() -> str:
     with contextlib.suppress(KeyError, OSError):
         return getpass.getuser()
     return str(os.getuid())
+
+
+def check_user_name(name: str) -> None:
+    """Raise ProblemError for the name of this node's account if ssh cannot be told it."""
+    if not re.match(rf"(?:{USER_NAME})\Z", name):
+        raise known_cause("account-name", user=repr(name))
+
+
+def allowed_users(name: str) -> str:
+    """A name as AllowUsers of an sshd_config takes it: a ``@`` would begin the host that the user may come from."""
+    return name.replace("@", "?")
 
 
 def own_name(uid: int) -> str:

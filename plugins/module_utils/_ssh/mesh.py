@@ -45,23 +45,24 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._files import (
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import parse_address, parse_source
 from ansible_collections.gpufabric.nccl.plugins.module_utils._options import check_ranges
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import USER_NAME, USER_NAME_ALLOWED, Account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.policy import RANGES, SSH_POLICY
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import listing
 
 SYSTEM_SSH_CONFIG = "/etc/ssh/ssh_config"
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*\Z")
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
 _PUBLIC_KEY = re.compile(r"(ssh|ecdsa|sk)-[A-Za-z0-9@.-]{1,64} [A-Za-z0-9+/]{1,8192}={0,3}\Z")
 #: Every worker gets those of all others.
 _MOST_HOST_KEYS = 8
+
+_USER = text(USER_NAME, USER_NAME_ALLOWED)
 
 #: What one node must know of another, of what sshd_instance returns.
 _PEER = {
     "address": ADDRESS,
     "port": Kind(lambda value: NUMBER.is_allowed(value) and value <= 65535, "0 to 65535"),
-    "user": text(_USER.pattern, "a name of letters, digits, dots, underscores and dashes"),
+    "user": _USER,
     "host_public_keys": [text(_PUBLIC_KEY.pattern, "a public key as 'TYPE BASE64'")],
     "client_public_key": text(f"(?:{_PUBLIC_KEY.pattern})?", "a public key as 'TYPE BASE64'"),
     "run_dir": RUN_DIRECTORY,
@@ -148,8 +149,8 @@ def _parse_port(option: str, value: t.Any, least: int) -> int:
 
 
 def _parse_user(option: str, value: t.Any) -> str:
-    if not _USER.match(str(value)):
-        raise OptionError(f"{option}.user", value, "a name of letters, digits, dots, underscores and dashes")
+    if not _USER.is_allowed(str(value)):
+        raise OptionError(f"{option}.user", value, _USER.allowed)
     return str(value)
 
 

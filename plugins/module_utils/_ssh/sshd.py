@@ -59,7 +59,12 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import (
     RUN_ID_VARIABLE,
     RunDir,
 )
-from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import Account, shell_family
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import (
+    Account,
+    allowed_users,
+    check_user_name,
+    shell_family,
+)
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.mesh import (
     AUTHORIZED_KEYS_MODE,
     check_environment_names,
@@ -136,6 +141,7 @@ class SshdSettings:
     extra_options: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_user_name(self.user)
         check_ranges(RANGES, {"port": self.port})
         if not self.host_key_types:
             raise OptionError("host_key_types", [], "at least one of ed25519, ecdsa, rsa")
@@ -167,7 +173,7 @@ def render_config(settings: SshdSettings, run_dir: RunDir, port: int, version: t
     lines += [
         f"PidFile {run_dir.sshd}/sshd.pid",
         f"AuthorizedKeysFile {run_dir.authorized_keys}",
-        f"AllowUsers {settings.user}",
+        f"AllowUsers {allowed_users(settings.user)}",
         *SSHD_POLICY,
         f"UsePAM {'yes' if settings.use_pam else 'no'}",
         # sshd takes one such line only.

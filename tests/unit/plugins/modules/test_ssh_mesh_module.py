@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._node.ownership import Ownership
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
+from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import USER_NAME_ALLOWED
 from ansible_collections.gpufabric.nccl.plugins.modules import ssh_mesh
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG7IVmFHXHTbvoHfMy49RxBRRWlqy8QPTnj4I6J"
@@ -38,7 +39,7 @@ SOURCES = "is not allowed; allowed: a list of addresses and subnets, such as 10.
         ({"peers": [{**PEER, "port": 65536}]}, "peers[0].port: 65536 is not allowed; allowed: 1 to 65535"),
         (
             {"peers": [{**PEER, "user": "a b"}]},
-            "peers[0].user: 'a b' is not allowed; allowed: a name of letters, digits, dots, underscores and dashes",
+            f"peers[0].user: 'a b' is not allowed; allowed: {USER_NAME_ALLOWED}",
         ),
         (
             {"peers": [{**PEER, "host_public_keys": []}]},

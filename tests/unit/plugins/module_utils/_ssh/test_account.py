@@ -7,11 +7,14 @@ from __future__ import annotations
 import multiprocessing
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem import ProblemError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._run_dir import RunDir
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh import account as _account
 from ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.account import (
     Account,
+    allowed_users,
+    check_user_name,
     find_line,
     lets_log_in,
     library_in_ldconfig,
@@ -66,6 +69,44 @@ def test_line_of_somebody_else_with_the_mark_stays():
 def test_line_begins_a_line_of_its_own():
     assert with_line("root:x:0:0::/root:/bin/sh", line("a")) == "root:x:0:0::/root:/bin/sh\n" + line("a")
     assert with_line("", line("a")) == line("a")
+
+
+@pytest.mark.parametrize(
+    "name", ["root", "4321", "gpufabric-1000680000", "bench@corp.example", "CORP\\bench", "CORP+b.e-n_ch", "_apt"]
+)
+def test_names_of_accounts_and_of_those_of_a_domain(name):
+    check_user_name(name)
+    # In sshd_config(5), a pattern with a @ is a user and his host.
+    assert "@" not in allowed_users(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "",
+            "a b",
+            'a"b',
+            "a'b",
+            "a\n",
+            "a\tb",
+            "-oProxyCommand=x",
+            "a\\\\b",
+            "\\a",
+            "a\\",
+            "a\\'b",
+            "CORP\\-b",
+            "*",
+            "!a",
+        ),
+        *("a?", "a%h", "${A}", "#a", "a@", "a@b@c", "a@-b", "CORP\\a\\b", "a" * 65, "\u00fc", "a:b", "\udcff"),
+    ],
+)
+def test_a_name_that_ssh_cannot_be_told_is_shown_with_the_way_out(name):
+    with pytest.raises(ProblemError) as refused:
+        check_user_name(name)
+    (problem,) = refused.value.problems
+    assert problem.id == "account-name" and repr(name) in problem.cause and "another account" in problem.cure
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import datetime
 import os
+import shutil
 import socket
+import subprocess
 import time
 import types
 
@@ -119,6 +121,20 @@ def test_ssh_config_has_one_block_a_peer_and_none_for_others():
 def test_ssh_config_without_pinned_keys_when_told_so():
     text = render_ssh_config(parse_peers([peer(1)]), RUN_DIR, [], False, 10)
     assert "StrictHostKeyChecking no" in text and "UserKnownHostsFile /dev/null" in text and "SendEnv" not in text
+
+
+@pytest.mark.parametrize("user", ["root", "bench@corp.example", "CORP\\bench"])
+def test_ssh_logs_in_as_the_user_that_the_worker_names(tmp_path, user):
+    """Also of a domain, with the name as ssh itself reads it."""
+    ssh = shutil.which("ssh")
+    if ssh is None:
+        pytest.skip("there is no ssh")
+    (named,) = named_peers([{**peer(1, user=user), "run_dir": "/run/x", "hostname": "g1"}], ["g1"])
+    config = tmp_path / "config"
+    config.write_text(render_ssh_config(parse_peers([named]), RUN_DIR, [], True, 7))
+    argv = [ssh, "-F", str(config), "-G", "10.0.0.2"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert f"user {user}" in said and "port 40001" in said
 
 
 @pytest.mark.parametrize(

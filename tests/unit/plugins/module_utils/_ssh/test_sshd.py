@@ -64,6 +64,19 @@ def test_config_lets_nobody_in_but_by_key():
     assert [line for line in lines if line.startswith("ListenAddress")] == ["ListenAddress 10.0.0.11"]
 
 
+@pytest.mark.parametrize(
+    ("user", "allowed"), [("bench@corp.example", "bench?corp.example"), ("CORP\\bench", "CORP\\bench")]
+)
+def test_a_user_of_a_domain_is_let_in(user, allowed):
+    lines = render_config(settings(user=user), RUN_DIR, 48231, (9, 2)).splitlines()
+    assert [line for line in lines if line.startswith("AllowUsers")] == [f"AllowUsers {allowed}"]
+
+
+def test_a_user_whose_name_would_be_another_line_is_refused_before_anything_is_written():
+    with pytest.raises(ProblemError, match="another account"):
+        settings(user="a\nPermitEmptyPasswords yes")
+
+
 def test_fips_mode_has_neither_ed25519_nor_chacha20(monkeypatch, tmp_path):
     flag = tmp_path / "fips_enabled"
     monkeypatch.setattr("ansible_collections.gpufabric.nccl.plugins.module_utils._ssh.sshd._FIPS_MODE", str(flag))
