@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import multiprocessing.pool
 import typing as t
 
 from ansible import constants as C
@@ -11,9 +12,13 @@ from ansible import context
 from ansible.errors import AnsibleFilterError
 from ansible.plugins.loader import connection_loader
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis import rendering
-from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import GpufabricError, NodeError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight import summary
+from ansible_collections.gpufabric.nccl.plugins.module_utils._process import run
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import inert
+
+#: Programs that are run at the same time.
+_AT_A_TIME = 16
 
 
 def problems_markdown(problems: t.Sequence[t.Any], hosts: t.Sequence[t.Any] = ()) -> str:
@@ -30,7 +35,7 @@ def problems_text(problems: t.Sequence[t.Any], logs: t.Sequence[str] = ()) -> st
 def ssh_endpoints(hosts: t.Iterable[str], variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
     """The endpoints of hosts of the inventory."""
     try:
-        return summary.ssh_endpoints(hosts, variables, _settings())
+        return summary.ssh_endpoints(hosts, variables, _settings(), _answers)
     except GpufabricError as error:
         raise AnsibleFilterError(f"ssh_endpoints: {error}") from error
 
@@ -44,6 +49,20 @@ def _settings() -> dict[str, t.Any]:
     }
     # Its --user has another name there.
     return {**settings, "remote_user": context.CLIARGS.get("remote_user") or settings["remote_user"]}
+
+
+def _answers(programs: t.Sequence[t.Sequence[str]]) -> list[str]:
+    """What each program prints; nothing if it fails: without ssh, or its configuration, the inventory alone counts."""
+    with multiprocessing.pool.ThreadPool(min(_AT_A_TIME, len(programs)) or 1) as pool:
+        return pool.map(_answer, programs)
+
+
+def _answer(program: t.Sequence[str]) -> str:
+    try:
+        done = run(program)
+    except NodeError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
 
 
 class FilterModule:

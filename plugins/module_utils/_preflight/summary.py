@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import typing as t
@@ -27,54 +28,127 @@ _REFUSALS = ("ssh-auth-refused", "ssh-closed", "ssh-session")
 _LEFT = re.compile(r"Connection (?:closed|reset) by [0-9a-f.:]+ port \d+ \[preauth\]\s*$")
 
 #: What the command line, the environment or ansible.cfg may say of logins.
-SETTINGS = ("remote_user", "private_key_file", "ssh_args", "ssh_common_args", "ssh_extra_args")
-#: ssh itself, by the names that plays give it.
-_SSH_CONNECTIONS = ("ssh", "smart", "ansible.builtin.ssh", "paramiko", "paramiko_ssh", "ansible.netcommon.libssh")
+SETTINGS = ("remote_user", "private_key_file", "ssh_args", "ssh_common_args", "ssh_extra_args", "ssh_executable")
+#: ssh itself, by the names that plays give it; the others do not read its configuration.
+_SSH_ITSELF = ("ssh", "smart", "ansible.builtin.ssh")
+_SSH_CONNECTIONS = (*_SSH_ITSELF, "paramiko", "paramiko_ssh", "ansible.netcommon.libssh")
+
+_DEFAULT_KEY = re.compile(r"~/\.ssh/id_(?:dsa|(?:ecdsa|ed25519)(?:_sk)?|rsa|xmss)\Z")
+
+#: Runs many programs; what each has printed, and nothing of one that failed.
+Ask = t.Callable[[t.Sequence[t.Sequence[str]]], t.Sequence[str]]
 
 
 def ssh_endpoints(
     hosts: t.Iterable[str],
     variables: t.Mapping[str, t.Mapping[str, t.Any]],
     settings: t.Mapping[str, t.Any] | None = None,
+    ask: Ask = lambda programs: [""] * len(programs),
 ) -> list[dict[str, t.Any]]:
     """The endpoints that ``ssh_probe`` takes, of hosts of the inventory.
 
-    ``variables``: by host, as ``hostvars`` holds them. ``settings``: SETTINGS of Ansible, for hosts without variables for them. Hosts
-    that are reached in another way, or over a jump host, are left out. Raises OptionError.
+    ``variables``: by host, as ``hostvars`` holds them. ``settings``: SETTINGS of Ansible, for hosts without variables for them. ``ask``:
+    for what ssh's own configuration says of hosts beyond that. Hosts that are reached in another way, or over a jump host, are left out.
+    Raises OptionError.
     """
-    settings = settings or {}
-    endpoints = []
+    logins = []
     for name in hosts:
-        own = variables[name]
-        kinds = ("ssh_args", "ssh_common_args", "ssh_extra_args")
-        arguments = " ".join(str(own.get(f"ansible_{kind}", settings.get(kind)) or "") for kind in kinds)
-        try:
-            options = _ssh_options(arguments)
-        except ValueError:
-            option = f"ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args of {name}"
-            raise OptionError(option, arguments, "arguments of ssh, with quotes in pairs") from None
-        direct = not {"proxyjump", "proxycommand"} & set(options)
-        if (own.get("ansible_connection") or "ssh") not in _SSH_CONNECTIONS or not direct:
-            continue
-        endpoint: dict[str, t.Any] = {
-            "name": name,
-            "address": str(_first(own, "ansible_ssh_host", "ansible_host") or name),
-            "port": _port(name, _first(own, "ansible_ssh_port", "ansible_port") or 22),
-            "user": str(_first(own, "ansible_ssh_user", "ansible_user") or settings.get("remote_user") or user_name()),
-            "key_file": _first(own, "ansible_ssh_private_key_file", "ansible_private_key_file")
-            or settings.get("private_key_file"),
-        }
-        is_checked = read_value(
-            f"ansible_host_key_checking of {name}",
-            {"type": "bool", "default": True},
-            own.get("ansible_ssh_host_key_checking", own.get("ansible_host_key_checking")),
-        )
-        if not is_checked or options.get("stricthostkeychecking", "").lower() in ("no", "off", "accept-new"):
-            endpoint["known_hosts"] = []
-        elif "userknownhostsfile" in options:
-            endpoint["known_hosts"] = options["userknownhostsfile"].split()
-        endpoints.append(endpoint)
-    return endpoints
+        login = _login(name, variables[name], settings or {})
+        if login is not None:
+            logins.append(login)
+    asked = [login for login in logins if login.program]
+    said = dict(zip((login.name for login in asked), ask([login.program for login in asked])))
+    found = [_endpoint(login, parse_ssh_settings(said.get(login.name, ""))) for login in logins]
+    return [endpoint for endpoint in found if endpoint is not None]
+
+
+class _Login(t.NamedTuple):
+    """How Ansible logs in to a host. ``program``: what shows the rest; empty if nothing does. ``own``: of the endpoint, what is set.
+
+    ``options``: of ssh's arguments. ``checks``: whether its host key is to be known, as far as Ansible says.
+    """
+
+    name: str
+    program: list[str]
+    own: dict[str, t.Any]
+    options: dict[str, str]
+    checks: bool
+
+
+def _login(name: str, own: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> _Login | None:
+    connection = own.get("ansible_connection") or "ssh"
+    if connection not in _SSH_CONNECTIONS:
+        return None
+    kinds = ("ssh_args", "ssh_common_args", "ssh_extra_args")
+    arguments = [str(own.get(f"ansible_{kind}", settings.get(kind)) or "") for kind in kinds]
+    try:
+        first, common, extra = map(shlex.split, arguments)
+        options = _ssh_options(shlex.split(" ".join(arguments)))
+    except ValueError:
+        option = f"ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args of {name}"
+        raise OptionError(option, " ".join(arguments), "arguments of ssh, with quotes in pairs") from None
+    port = _first(own, "ansible_ssh_port", "ansible_port")
+    given: dict[str, t.Any] = {
+        "address": str(_first(own, "ansible_ssh_host", "ansible_host") or name),
+        "port": None if port is None else _port(name, port),
+        "user": _first(own, "ansible_ssh_user", "ansible_user") or settings.get("remote_user"),
+        "key_file": _first(own, "ansible_ssh_private_key_file", "ansible_private_key_file")
+        or settings.get("private_key_file"),
+    }
+    checks = read_value(
+        f"ansible_host_key_checking of {name}",
+        {"type": "bool", "default": True},
+        own.get("ansible_ssh_host_key_checking", own.get("ansible_host_key_checking")),
+    )
+    program: list[str] = []
+    # Of two values ssh takes the first, so this has the order of Ansible's own command.
+    if connection in _SSH_ITSELF:
+        ssh = str(own.get("ansible_ssh_executable") or settings.get("ssh_executable") or "ssh")
+        keywords = {"Port": given["port"], "User": given["user"]}
+        set_here = [f"-o{keyword}={value}" for keyword, value in keywords.items() if value]
+        program = [ssh, *first, *set_here, *common, *extra, "-G", "--", given["address"]]
+    return _Login(name, program, given, options, bool(checks))
+
+
+def _endpoint(login: _Login, said: t.Mapping[str, t.Sequence[str]]) -> dict[str, t.Any] | None:
+    """A host's endpoint; None if it is behind another. ``said``: by ssh, of what it would do."""
+
+    def word(keyword: str) -> str:
+        return login.options.get(keyword) or said.get(keyword, [""])[0]
+
+    if any(word(keyword).lower() not in ("", "none") for keyword in ("proxyjump", "proxycommand")):
+        return None
+    # ssh passes over those that do not exist. Without one, ssh_probe tries those that ssh has by default, too.
+    keys = [path for path in said.get("identityfile", ()) if not _DEFAULT_KEY.match(path)]
+    keys = [path for path in keys if os.path.exists(os.path.expanduser(path))]
+    endpoint: dict[str, t.Any] = {
+        "name": login.name,
+        "address": word("hostname") or login.own["address"],
+        "port": int(login.own["port"] or said.get("port", ["22"])[0]),
+        "user": str(login.own["user"] or said.get("user", [""])[0] or user_name()),
+        "key_file": login.own["key_file"] or next(iter(keys), None),
+    }
+    known, everyones = (said.get(f"{whose}knownhostsfile", [""])[0].split() for whose in ("user", "global"))
+    if not login.checks or word("stricthostkeychecking").lower() in ("no", "off", "false", "accept-new"):
+        endpoint["known_hosts"] = []
+    elif "userknownhostsfile" in login.options:
+        endpoint["known_hosts"] = login.options["userknownhostsfile"].split()
+    elif "hostkeyalias" in said:
+        # Under its alias the key is not looked up.
+        endpoint["known_hosts"] = []
+    elif known and not all(path.endswith(("/.ssh/known_hosts", "/.ssh/known_hosts2")) or "%" in path for path in known):
+        endpoint["known_hosts"] = [*known, *everyones]
+    return endpoint
+
+
+def parse_ssh_settings(text: str) -> dict[str, list[str]]:
+    """The values of each keyword, in lower case, in what ``ssh -G`` prints."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        keyword, blank, value = line.partition(" ")
+        if blank:
+            found.setdefault(keyword.lower(), []).append(value)
+    return found
 
 
 def _first(variables: t.Mapping[str, t.Any], *names: str) -> t.Any:
@@ -87,10 +161,10 @@ def _port(host: str, value: t.Any) -> int:
     return int(value)
 
 
-def _ssh_options(arguments: str) -> dict[str, str]:
-    """By keyword in lower case, what ssh's arguments set with ``-o`` and ``-J``. Raises ValueError."""
+def _ssh_options(arguments: t.Iterable[str]) -> dict[str, str]:
+    """By keyword in lower case, what ssh's arguments set with ``-o`` and ``-J``."""
     options: dict[str, str] = {}
-    words = iter(shlex.split(arguments))
+    words = iter(arguments)
     for word in words:
         if word.startswith("-o"):
             setting = word[2:] or next(words, "")

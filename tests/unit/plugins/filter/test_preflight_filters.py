@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from ansible import context
 from ansible.errors import AnsibleFilterError
@@ -43,3 +45,64 @@ def test_hosts_without_variables_are_logged_in_to_as_ansible_does(monkeypatch):
     assert ssh_endpoints(["g1"], {"g1": {}}) == []
     (endpoint,) = ssh_endpoints(["g1"], {"g1": {"ansible_ssh_common_args": ""}})
     assert endpoint["user"] == "cloud"
+
+
+CONFIG = """\
+Host g1
+    HostName 10.0.0.1
+    Port 2222
+    User ada
+    IdentityFile {tmp}/fleet
+    UserKnownHostsFile {tmp}/hosts
+    GlobalKnownHostsFile /dev/null
+Host open
+    HostName 10.0.0.2
+    StrictHostKeyChecking no
+Host jump
+    ProxyJump bastion
+Host command
+    ProxyCommand nc %h %p
+Host near
+    ProxyJump none
+Host *
+    HostName 10.0.0.9
+"""
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="there is no ssh")
+def test_what_the_inventory_leaves_open_is_as_the_configuration_of_ssh_says(tmp_path, monkeypatch):
+    """Also behind an ansible_host that is an alias there. What is reached through another host is not connected to."""
+    monkeypatch.setattr(context, "CLIARGS", {})
+    (tmp_path / "config").write_text(CONFIG.format(tmp=tmp_path))
+    (tmp_path / "fleet").write_text("a key")
+    common = {"ansible_ssh_common_args": f"-F {tmp_path}/config"}
+    variables = {
+        "g1": common,
+        "alias": {**common, "ansible_host": "g1", "ansible_user": "root", "ansible_port": 22},
+        "open": {**common, "ansible_user": "root"},
+        "jump": common,
+        "command": common,
+        "near": {**common, "ansible_user": "root"},
+        # It does not read the configuration.
+        "library": {**common, "ansible_connection": "paramiko", "ansible_user": "root"},
+        # Nothing is known, so it is as it was.
+        "broken": {"ansible_ssh_common_args": f"-F {tmp_path}/none", "ansible_user": "root"},
+    }
+    own = {"key_file": f"{tmp_path}/fleet", "known_hosts": [f"{tmp_path}/hosts", "/dev/null"]}
+    plain = {"user": "root", "port": 22, "key_file": None}
+    assert ssh_endpoints(variables, variables) == [
+        {"name": "g1", "address": "10.0.0.1", "port": 2222, "user": "ada", **own},
+        {"name": "alias", "address": "10.0.0.1", "port": 22, "user": "root", **own},
+        {"name": "open", "address": "10.0.0.2", **plain, "known_hosts": []},
+        {"name": "near", "address": "10.0.0.9", **plain},
+        {"name": "library", "address": "library", **plain},
+        {"name": "broken", "address": "broken", **plain},
+    ]
+
+
+def test_without_ssh_the_inventory_alone_counts(monkeypatch):
+    monkeypatch.setattr(context, "CLIARGS", {})
+    own = {"ansible_ssh_executable": "/nonexistent/ssh", "ansible_user": "ada"}
+    assert ssh_endpoints(["g1"], {"g1": own}) == [
+        {"name": "g1", "address": "g1", "port": 22, "user": "ada", "key_file": None}
+    ]
