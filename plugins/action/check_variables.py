@@ -16,6 +16,7 @@ import typing as t
 import yaml
 from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import WORKER_NAME
 from ansible_collections.gpufabric.nccl.plugins.module_utils._benchmark.plan import (
     check_launcher,
     check_settings,
@@ -277,6 +278,8 @@ def check_together(
     if twice:
         raise OptionError("gpufabric_hosts", twice[0], "each host once")
     for host in hosts:
+        if not WORKER_NAME.is_allowed(host):
+            raise OptionError("gpufabric_hosts", host, f"hosts whose names in the inventory are {WORKER_NAME.allowed}")
         if host not in everyone:
             raise OptionError(
                 "gpufabric_hosts", host, "hosts of the play, which the inventory, gpufabric_target and --limit decide"

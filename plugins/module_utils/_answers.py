@@ -97,6 +97,11 @@ SIMPLE = Kind(
     f"true or false, a finite number, or {TEXT.allowed}",
 )
 PLAIN = Kind(_is_plain, "printable text of at most 1024 characters without braces")
+#: What a host is called in the inventory. It is shown, and stands in no file that ssh or mpirun reads: addresses do.
+WORKER_NAME = Kind(
+    lambda value: _is_plain(value) and bool(value.strip()),
+    "one line of at most 1024 printable characters without braces, not all blank",
+)
 PATH = Kind(
     lambda value: _is_plain(value) and value.startswith("/"), "an absolute path of printable characters without braces"
 )

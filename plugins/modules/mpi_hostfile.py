@@ -48,7 +48,9 @@ options:
     elements: dict
     suboptions:
       name:
-        description: Name of the host. Not needed if O(hosts[].address) is set.
+        description:
+          - Name of the host. Not needed if O(hosts[].address) is set.
+          - Beside an address it may be any line of printable characters without braces, unless the file is to have names (O(numeric=false)).
         type: str
       address:
         description: Its numeric address. If it is set, the name is not resolved.
@@ -292,7 +294,7 @@ def run(params: dict, check_mode: bool) -> dict:
         if params[option] is not None and not params[option] >= 0:
             raise OptionError(option, params[option], "0 or more seconds")
     if params["src"] is None:
-        hosts = parse_hosts(params["hosts"])
+        hosts = parse_hosts(params["hosts"], params["numeric"])
     else:
         text = read_text(params["src"], "src")
         if text is None:

@@ -13,6 +13,7 @@ import ipaddress
 import re
 import typing as t
 
+from ansible_collections.gpufabric.nccl.plugins.module_utils._answers import WORKER_NAME
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import NodeError, OptionError
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import is_numeric
 
@@ -29,8 +30,8 @@ class Host:
     address: str | None = None
 
 
-def parse_hosts(values: t.Sequence[t.Mapping[str, t.Any]]) -> list[Host]:
-    """Hosts from the option of the module. Raises OptionError."""
+def parse_hosts(values: t.Sequence[t.Mapping[str, t.Any]], numeric: bool = True) -> list[Host]:
+    """Hosts from the option of the module. ``numeric``: the hostfile has their addresses, and not their names. Raises OptionError."""
     if not values:
         raise OptionError("hosts", list(values), "at least one host with its name or address")
     hosts = []
@@ -42,7 +43,10 @@ def parse_hosts(values: t.Sequence[t.Mapping[str, t.Any]]) -> list[Host]:
             raise OptionError(option, dict(value), "a host with its name, its address, or both")
         if address is not None and not is_numeric(address):
             raise OptionError(f"{option}.address", address, "a numeric address; a name goes into name")
-        if not is_numeric(name) and not _NAME.match(name):
+        if address is not None and numeric:
+            if not WORKER_NAME.is_allowed(name):
+                raise OptionError(f"{option}.name", name, WORKER_NAME.allowed)
+        elif not is_numeric(name) and not _NAME.match(name):
             raise OptionError(f"{option}.name", name, "a host name or a numeric address")
         slots = value.get("slots")
         if slots is None or slots < 1:

@@ -391,6 +391,13 @@ def test_the_variables_of_the_headers_of_playbooks_are_checked_in_each():
     assert found | {"local_nodes_group", "gpufabric_local_nodes", "gpufabric_mpijobs"} == set(ONLY_EXTRA)
 
 
+@pytest.mark.parametrize("name", ["g{1}", "g1\x07", "\u2028"])
+def test_a_name_of_a_host_that_cannot_be_shown_is_refused_before_anything_is_changed(name):
+    check_together(["p5 node 1", "g1"], ["p5 node 1", "g1"], ["p5 node 1", "g1"], [], "linear")
+    with pytest.raises(OptionError, match="gpufabric_hosts: .* printable characters without braces"):
+        check_together(["g1", name], ["g1", name], ["g1", name], [], "linear")
+
+
 @pytest.mark.parametrize(
     ("hosts", "batch", "serial", "strategy", "message"),
     [

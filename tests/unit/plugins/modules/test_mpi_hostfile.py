@@ -34,6 +34,10 @@ DEST = "is not allowed; allowed: a path in a directory that exists and can be wr
             "hosts[0].name: 'a b' is not allowed; allowed: a host name or a numeric address",
         ),
         (
+            {"hosts": [{"name": "a b", "address": "10.0.0.1"}], "numeric": False},
+            "hosts[0].name: 'a b' is not allowed; allowed: a host name or a numeric address",
+        ),
+        (
             {"hosts": [HOST, HOST]},
             "hosts: each host once, with all its slots: hosts[1]: g2 is there already, hosts[0]",
         ),

@@ -73,6 +73,10 @@ def test_parse_hostfile_reports_all_mistakes_at_once():
         ({"name": "g1", "address": "g1", "slots": 1}, "hosts[0].address"),
         ({"address": "10.0.0.256", "slots": 1}, "hosts[0].address"),
         ({"name": "10.0.0.256", "slots": 1}, "hosts[0].name"),
+        *(
+            ({"name": name, "address": "10.0.0.1", "slots": 1}, "hosts[0].name")
+            for name in ("g1\ng2", "\x1b[2J", "{{ 1 }}", " ", "\u202eg1", "g" * 1025)
+        ),
         ({"name": "g1", "slots": 0}, "hosts[0].slots"),
     ],
 )
@@ -80,6 +84,15 @@ def test_parse_hosts_refuses(host, option):
     with pytest.raises(OptionError) as error:
         parse_hosts([host])
     assert str(error.value).startswith(f"{option}: ")
+
+
+@pytest.mark.parametrize("name", ["p5 node 1", "gr\u00fc\u00dfe/2, x", "-g1", "10.0.0.256", "#1"])
+def test_beside_an_address_a_name_is_any_line_of_text(name):
+    """The hostfile has the address alone, unless names are wanted in it."""
+    value = {"name": name, "address": "10.0.0.1", "slots": 2}
+    assert parse_hosts([value]) == [Host(name, 2, "10.0.0.1")]
+    with pytest.raises(OptionError, match="a host name or a numeric address"):
+        parse_hosts([value], numeric=False)
 
 
 def test_parse_hosts_refuses_none_and_doubles():
