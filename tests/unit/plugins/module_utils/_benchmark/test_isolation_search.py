@@ -317,6 +317,28 @@ def test_nodes_of_larger_groups_are_not_slow_because_good_pairs_are_faster(numbe
         assert found(state)[0] == ({faulty: ("bad", None)} if faulty else {})
 
 
+def test_a_slow_path_is_found_where_pairs_are_compared_with_pairs_as_these_are_faster():
+    nodes = names(49)
+    groups = screen_groups(nodes, 0, 1)
+    # Four of the seven groups are pairs.
+    away = {node: "no route to host" for group in groups[:4] for node in group[2:]}
+    slow = set(groups[1][:2])
+
+    def measure(group):
+        return 100.0 if len(group) > 2 else 90.0 if set(group) == slow else 150.0
+
+    state = new_state(nodes, inside="none", screens=1, unreachable=away, pairs_are_faster=True)
+    unreachable, links = found(run(state, measure))
+    assert unreachable.keys() == away.keys()
+    assert [set(link) for link in links] == [slow]
+
+
+def test_where_nothing_is_measured_no_group_is_run_again():
+    state = run(new_state(names(16), inside="none"), lambda group: 0.0)
+    assert found(state) == ({}, [])
+    assert len(state["tests"]) == 8
+
+
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 9])
 @pytest.mark.parametrize("inside", ["all", "bad", "none"])
 def test_nodes_alone_are_one_round_however_few_they_are(number, inside):
