@@ -9,10 +9,10 @@ NODES ?= 4
 COLLECTIVES ?= all_reduce
 KEEP ?=
 # What costs least comes first. Of what is joined by "/", make test runs one, another one at each commit: sanity of another
-# ansible-core, or one of the four last and the sanity of the ansible-core in .venv.
+# ansible-core, the whole job in a demo or in molecule, or one of the four last and the sanity of the ansible-core in .venv.
 CHECKS ?= lint-ansible lint-yaml lint-python lint-types lint-changelog lint-workflows lint-shell docs site build \
   sanity-2.18/sanity/sanity-2.20/sanity/sanity-2.21/sanity/sanity-next/sanity \
-  sanity-nodes units units-nodes demo molecule integration kubernetes \
+  sanity-nodes units units-nodes demo/molecule integration kubernetes \
   units-ansible/molecule-kubernetes//fuzz//demo-kubernetes//first-minutes
 # all, none, or 2/16: the second of sixteen parts.
 SLOW ?= none
@@ -187,8 +187,8 @@ units-ansible: install browser ## the same by ansible-test, each test in a proce
 	scripts/ansible-test $@ $(PYTHON_VERSION) --local
 
 .PHONY: units-nodes
-units-nodes: install ## ansible-test units, on the oldest Python of nodes, where there is one
-	scripts/ansible-test $@ $(OLDEST_PYTHON) --venv
+units-nodes: install $(TREE) ## units of what nodes run, without the slow ones, on the oldest Python of nodes, where there is one
+	scripts/units-nodes $(OLDEST_PYTHON)
 
 .PHONY: units-quick
 units-quick: install $(TREE) ## units without the slow ones
