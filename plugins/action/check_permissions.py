@@ -9,7 +9,11 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import API_VERSION
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import TO_ADOPT, missing_permissions
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import ClusterRoleAction, Unanswered
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
+    ClusterRoleAction,
+    Unanswered,
+    kube_environment,
+)
 
 
 class ActionModule(ClusterRoleAction):
@@ -23,7 +27,7 @@ class ActionModule(ClusterRoleAction):
     }
 
     def act_on_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Nothing, or a failure. Raises Unanswered."""
+        """The environment for other modules, or a failure. Raises Unanswered."""
         namespace = self.shared["namespace"]
         if arguments["operator"] and not self._has_operator():
             return self.failure([problem("operator-missing").as_dict()], "")
@@ -37,7 +41,7 @@ class ActionModule(ClusterRoleAction):
         status = self.change(definition=review, namespace=None)["result"]["status"]
         missing = missing_permissions(status, arguments["needs"])
         if not missing:
-            return {}
+            return {"environment": kube_environment()}
         ways = {name: arguments[name] for name in ("adopting", "rendering") if arguments[name]}
         if missing_permissions(status, TO_ADOPT):
             ways.pop("adopting", None)

@@ -48,4 +48,10 @@ EXAMPLES = r"""
   check_mode: false
 """
 
-RETURN = r"""#"""
+RETURN = r"""
+environment:
+  description: What modules of kubernetes.core need in their environment to ask the same cluster.
+  returned: success
+  type: dict
+  sample: {"KUBERNETES_SERVICE_HOST": ""}
+"""

@@ -17,6 +17,7 @@ import shutil
 import time
 import typing as t
 
+import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -52,6 +53,8 @@ _PAUSE = 2
 #: Seconds that a module may take besides those that it is to wait. Its requests have no limit, and what stands before an API server may
 #: accept them and never answer; an API server that works ends each after a minute.
 _LONGEST = 120
+#: Without it there is no service account of a pod to them.
+_IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 #: How timeout (coreutils) ends after that time.
 _TIMED_OUT = 124
 
@@ -72,6 +75,30 @@ def cluster_of(variables: t.Mapping[str, t.Any]) -> dict[str, str | None]:
         raise OptionError(names["kubeconfig"], kubeconfig, "the path of a file")
     # A command that is shown to a person is for the same cluster.
     return {name: variables[variable] or os.environ.get(f"K8S_AUTH_{name.upper()}") for name, variable in names.items()}
+
+
+def kube_environment() -> dict[str, str]:
+    """What modules of kubernetes.core need in their environment to ask the cluster that kubectl asks, without arguments that name one.
+
+    In a pod, such as one that a pipeline runs in, they take its service account first, and kubectl the kubeconfig.
+    """
+    return {_IN_CLUSTER: ""} if os.environ.get(_IN_CLUSTER) and _has_kubeconfig() else {}
+
+
+def _has_kubeconfig() -> bool:
+    """Whether kubectl finds a kubeconfig that names a cluster, or one that it cannot read, which is for a person to know."""
+    paths = os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
+    for path in filter(None, paths.split(os.pathsep)):
+        try:
+            with open(path, encoding="utf-8") as file:
+                config = yaml.safe_load(file)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError, yaml.YAMLError):
+            return True
+        if isinstance(config, dict) and config.get("current-context"):
+            return True
+    return False
 
 
 class Unanswered(Exception):
@@ -169,6 +196,8 @@ class ClusterMixin(ActionBase):
         """Run a command of a module, for a limited time if this machine can, in the folder that the paths of KUBECONFIG are from."""
         if self._connection.transport == "local":
             options["chdir"] = shlex.quote(os.getcwd())
+            settings = [f"export {name}={shlex.quote(value)};" for name, value in kube_environment().items()]
+            cmd = " ".join([*settings, cmd])
             if shutil.which("timeout"):
                 # Busybox has no long options.
                 cmd = shlex.join(["timeout", "-k", "5", str(self._limit), "/bin/sh", "-c", cmd])

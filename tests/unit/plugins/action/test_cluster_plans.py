@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
+import subprocess
 import types
 
 import pytest
@@ -188,6 +189,50 @@ def test_paths_are_those_of_who_starts_a_play(monkeypatch, tmp_path):
     asks._connection = types.SimpleNamespace(transport="local")
     asks._low_level_execute_command("true")
     assert calls == [{"chdir": f"'{folder}'"}]
+
+
+@pytest.mark.parametrize(
+    ("files", "is_used"),
+    [
+        ({"config": "current-context: gpus"}, True),
+        ({"config": "clusters: []", "more": "current-context: gpus"}, True),
+        # kubectl fails, and does not go on with another cluster.
+        ({"config": "{"}, True),
+        ({"config": ""}, False),
+        ({"config": "current-context: ''"}, False),
+        ({}, False),
+    ],
+)
+@pytest.mark.parametrize("way", ["KUBECONFIG", "HOME"])
+def test_a_kubeconfig_comes_before_the_service_account_of_the_controllers_pod(
+    planned, monkeypatch, tmp_path, files, is_used, way
+):
+    """As for kubectl, by which the tasks of pods run: modules of kubernetes.core would ask the cluster of the pipeline."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    folder = tmp_path / ".kube"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    if way == "KUBECONFIG":
+        monkeypatch.setenv("KUBECONFIG", f"{folder}/missing:{folder}/config:{folder}/more")
+    elif "more" in files:
+        return
+    else:
+        monkeypatch.setenv("HOME", str(tmp_path))
+    commands = []
+    monkeypatch.setattr(
+        ActionBase, "_low_level_execute_command", lambda _self, command, **_options: commands.append(command) or {}
+    )
+    asks = Asks({})
+    asks._connection = types.SimpleNamespace(transport="local")
+    asks._low_level_execute_command('echo "[$KUBERNETES_SERVICE_HOST]"')
+    said = subprocess.run(["/bin/sh", "-c", *commands], capture_output=True, text=True, check=True).stdout
+    assert said == ("[]\n" if is_used else "[10.96.0.1]\n")
+    # The role isolate calls modules itself.
+    monkeypatch.setattr(CheckPermissions, "_execute_module", lambda *_self, **_call: {"result": {"status": {}}})
+    allowed = planned(CheckPermissions, "isolate", {"needs": []})
+    assert allowed["environment"] == ({"KUBERNETES_SERVICE_HOST": ""} if is_used else {})
 
 
 @pytest.mark.parametrize(("apis", "problems"), [({"MPIJob": {}}, ["kube-forbidden"]), ({}, ["operator-missing"])])
