@@ -12,7 +12,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import T
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
     ClusterRoleAction,
     Unanswered,
-    kube_environment,
+    kubectl_config,
 )
 
 
@@ -27,7 +27,7 @@ class ActionModule(ClusterRoleAction):
     }
 
     def act_on_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        """The environment for other modules, or a failure. Raises Unanswered."""
+        """The context for other modules, or a failure. Raises Unanswered."""
         namespace = self.shared["namespace"]
         if arguments["operator"] and not self._has_operator():
             return self.failure([problem("operator-missing").as_dict()], "")
@@ -41,7 +41,7 @@ class ActionModule(ClusterRoleAction):
         status = self.change(definition=review, namespace=None)["result"]["status"]
         missing = missing_permissions(status, arguments["needs"])
         if not missing:
-            return {"environment": kube_environment()}
+            return {"context": kubectl_config(self._cluster).get("context", "")}
         ways = {name: arguments[name] for name in ("adopting", "rendering") if arguments[name]}
         if missing_permissions(status, TO_ADOPT):
             ways.pop("adopting", None)

@@ -49,9 +49,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-environment:
-  description: What modules of kubernetes.core need in their environment to ask the same cluster.
+context:
+  description: The context that modules of kubernetes.core need to ask the same cluster. Empty if a variable says which cluster that is.
   returned: success
-  type: dict
-  sample: {"KUBERNETES_SERVICE_HOST": ""}
+  type: str
+  sample: gpus
 """

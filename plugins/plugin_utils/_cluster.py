@@ -53,8 +53,6 @@ _PAUSE = 2
 #: Seconds that a module may take besides those that it is to wait. Its requests have no limit, and what stands before an API server may
 #: accept them and never answer; an API server that works ends each after a minute.
 _LONGEST = 120
-#: Without it there is no service account of a pod to them.
-_IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 #: How timeout (coreutils) ends after that time.
 _TIMED_OUT = 124
 
@@ -77,16 +75,14 @@ def cluster_of(variables: t.Mapping[str, t.Any]) -> dict[str, str | None]:
     return {name: variables[variable] or os.environ.get(f"K8S_AUTH_{name.upper()}") for name, variable in names.items()}
 
 
-def kube_environment() -> dict[str, str]:
-    """What modules of kubernetes.core need in their environment to ask the cluster that kubectl asks, without arguments that name one.
+def kubectl_config(cluster: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """What modules of kubernetes.core need to ask the cluster that kubectl asks: ``context`` or ``kubeconfig``, if nothing says which.
 
-    In a pod, such as one that a pipeline runs in, they take its service account first, and kubectl the kubeconfig.
+    Of the files of KUBECONFIG, the first that has a current context counts to kubectl, and the last to them. In a pod, such as one that a
+    pipeline runs in, they take its service account first, and kubectl the kubeconfig. ``cluster``: values of CLUSTER_ARGUMENTS.
     """
-    return {_IN_CLUSTER: ""} if os.environ.get(_IN_CLUSTER) and _has_kubeconfig() else {}
-
-
-def _has_kubeconfig() -> bool:
-    """Whether kubectl finds a kubeconfig that names a cluster, or one that it cannot read, which is for a person to know."""
+    if any(cluster.get(name) or os.environ.get(f"K8S_AUTH_{name.upper()}") for name in ("kubeconfig", "context")):
+        return {}
     paths = os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
     for path in filter(None, paths.split(os.pathsep)):
         try:
@@ -95,10 +91,12 @@ def _has_kubeconfig() -> bool:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError, yaml.YAMLError):
-            return True
-        if isinstance(config, dict) and config.get("current-context"):
-            return True
-    return False
+            # A person is to know, as of kubectl.
+            return {"kubeconfig": paths}
+        context = config.get("current-context") if isinstance(config, dict) else None
+        if context:
+            return {"context": str(context)}
+    return {}
 
 
 class Unanswered(Exception):
@@ -172,7 +170,8 @@ class ClusterMixin(ActionBase):
 
     def execute(self, module: str, **arguments: t.Any) -> dict[str, t.Any]:
         """Run a module of kubernetes.core on the cluster, again and again where the API server is away for a while."""
-        given = {name: value for name, value in {**self._cluster, **arguments}.items() if value is not None}
+        given = {**kubectl_config(self._cluster), **self._cluster, **arguments}
+        given = {name: value for name, value in given.items() if value is not None}
         self._limit = _LONGEST + (arguments["wait_timeout"] if arguments.get("wait") else 0)
         # Modules write their arguments to the controller's log, and objects have values of variables, which may be secret.
         variables = {**self._task_vars, "ansible_no_target_syslog": True}
@@ -196,8 +195,6 @@ class ClusterMixin(ActionBase):
         """Run a command of a module, for a limited time if this machine can, in the folder that the paths of KUBECONFIG are from."""
         if self._connection.transport == "local":
             options["chdir"] = shlex.quote(os.getcwd())
-            settings = [f"export {name}={shlex.quote(value)};" for name, value in kube_environment().items()]
-            cmd = " ".join([*settings, cmd])
             if shutil.which("timeout"):
                 # Busybox has no long options.
                 cmd = shlex.join(["timeout", "-k", "5", str(self._limit), "/bin/sh", "-c", cmd])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
 import types
 
 import pytest
@@ -22,6 +21,7 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
     CLUSTER_ARGUMENTS,
     ClusterMixin,
     Unanswered,
+    kubectl_config,
 )
 
 
@@ -192,47 +192,56 @@ def test_paths_are_those_of_who_starts_a_play(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "is_used"),
+    ("files", "found"),
     [
-        ({"config": "current-context: gpus"}, True),
-        ({"config": "clusters: []", "more": "current-context: gpus"}, True),
+        ({"config": "current-context: gpus"}, {"context": "gpus"}),
+        # The modules would take the last one.
+        ({"config": "current-context: gpus", "more": "current-context: others"}, {"context": "gpus"}),
+        ({"config": "clusters: []", "more": "current-context: gpus"}, {"context": "gpus"}),
+        ({"config": "", "more": "current-context: gpus"}, {"context": "gpus"}),
+        ({"config": "current-context: ''"}, {}),
+        ({"more": "current-context: gpus"}, {"context": "gpus"}),
+        ({}, {}),
         # kubectl fails, and does not go on with another cluster.
-        ({"config": "{"}, True),
-        ({"config": ""}, False),
-        ({"config": "current-context: ''"}, False),
-        ({}, False),
+        ({"config": "{"}, "kubeconfig"),
     ],
 )
-@pytest.mark.parametrize("way", ["KUBECONFIG", "HOME"])
-def test_a_kubeconfig_comes_before_the_service_account_of_the_controllers_pod(
-    planned, monkeypatch, tmp_path, files, is_used, way
-):
-    """As for kubectl, by which the tasks of pods run: modules of kubernetes.core would ask the cluster of the pipeline."""
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    folder = tmp_path / ".kube"
-    folder.mkdir()
+def test_the_cluster_is_the_one_that_kubectl_asks(planned, monkeypatch, tmp_path, files, found):
+    """By kubectl the tasks of pods run. Modules of kubernetes.core choose otherwise, among files and in a pipeline's pod."""
+    for name in ("K8S_AUTH_KUBECONFIG", "K8S_AUTH_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
     for name, text in files.items():
-        (folder / name).write_text(text)
-    if way == "KUBECONFIG":
-        monkeypatch.setenv("KUBECONFIG", f"{folder}/missing:{folder}/config:{folder}/more")
-    elif "more" in files:
-        return
-    else:
-        monkeypatch.setenv("HOME", str(tmp_path))
-    commands = []
-    monkeypatch.setattr(
-        ActionBase, "_low_level_execute_command", lambda _self, command, **_options: commands.append(command) or {}
-    )
-    asks = Asks({})
-    asks._connection = types.SimpleNamespace(transport="local")
-    asks._low_level_execute_command('echo "[$KUBERNETES_SERVICE_HOST]"')
-    said = subprocess.run(["/bin/sh", "-c", *commands], capture_output=True, text=True, check=True).stdout
-    assert said == ("[]\n" if is_used else "[10.96.0.1]\n")
+        (tmp_path / name).write_text(text)
+    paths = f"{tmp_path}/missing:{tmp_path}/config:{tmp_path}/more"
+    monkeypatch.setenv("KUBECONFIG", paths)
+    found = {"kubeconfig": paths} if found == "kubeconfig" else found
+    asked = []
+
+    def execute(_self, module_args, **_call):
+        asked.append({name: module_args[name] for name in ("kubeconfig", "context") if name in module_args})
+        return {"result": {"status": {}}}
+
+    monkeypatch.setattr(CheckPermissions, "_execute_module", execute)
     # The role isolate calls modules itself.
-    monkeypatch.setattr(CheckPermissions, "_execute_module", lambda *_self, **_call: {"result": {"status": {}}})
-    allowed = planned(CheckPermissions, "isolate", {"needs": []})
-    assert allowed["environment"] == ({"KUBERNETES_SERVICE_HOST": ""} if is_used else {})
+    assert planned(CheckPermissions, "isolate", {"needs": []})["context"] == found.get("context", "")
+    assert asked.pop() == found
+    # What is said counts more.
+    for given in ({"gpufabric_kubeconfig": "/own"}, {"gpufabric_kube_context": "own"}):
+        assert planned(CheckPermissions, "isolate", {"needs": []}, **given)["context"] == ""
+        assert list(asked.pop().values()) == list(given.values())
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", "/own")
+    planned(CheckPermissions, "isolate", {"needs": []})
+    assert asked == [{"kubeconfig": "/own"}]
+
+
+def test_without_kubeconfig_the_file_is_that_of_the_home(monkeypatch, tmp_path):
+    for name in ("KUBECONFIG", "K8S_AUTH_KUBECONFIG", "K8S_AUTH_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert kubectl_config({}) == {}
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube/config").write_text("current-context: gpus")
+    assert kubectl_config({}) == {"context": "gpus"}
 
 
 @pytest.mark.parametrize(("apis", "problems"), [({"MPIJob": {}}, ["kube-forbidden"]), ({}, ["operator-missing"])])
