@@ -322,6 +322,12 @@ def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool, a
     paths = [(links, *_PATHS[name]) for name, links in _paths_told(document) if links]
     told += [f"{counted(len(links), 'path')} {word} ({_ends(links)})" for links, word, _title in paths]
     told += [f"{counted(len(document['together']), 'group')} slow"] if document["together"] else []
+    # Files of earlier releases do not have them.
+    unsteady = document.get("unsteady", [])
+    if unsteady:
+        told.append(
+            f"{counted(len(unsteady), 'test')} failed and ran when repeated ({_shown([test['nodes'] for test in unsteady])})"
+        )
     heading = f"{counted(len(nodes), 'node')}, {counted(document['rounds'], 'round')}, {counted(document['tests'], 'test')}: {', '.join(told)}"
     rows = [("node", "verdict", "where", "evidence")]
     for entry in nodes:
@@ -345,6 +351,9 @@ def _table(document: Entry, problems: t.Sequence[ProblemDict], may_fail: bool, a
         parts.append(
             "\n".join(f"Slow, though no part of them is: {', '.join(group)}" for group in document["together"])
         )
+    if unsteady:
+        lines = [f"  {line}" for test in unsteady for line in test["evidence"]]
+        parts.append("\n".join(["Tests that failed, and ran when they were repeated:", *lines]))
     note = _pair_note(document["settings"], document["state"])
     if note and document["pairs"]:
         parts.append(note.strip())
@@ -380,6 +389,10 @@ def report(document: Entry, may_fail: bool, adopted: bool | None = None) -> dict
         for link in links
     ]
     problems += [problem("group-slow", nodes=listing(group)) for group in document["together"]]
+    problems += [
+        problem("test-unsteady", None, "\n".join(test["evidence"]), nodes=listing(test["nodes"]))
+        for test in document.get("unsteady", [])
+    ]
     entries = [entry.as_dict() for entry in problems]
     sample = document["sample"]
     found = {name: value for name, value in document.items() if name not in ("state", "sample")}

@@ -204,7 +204,8 @@ def verdict(state: State) -> dict[str, t.Any]:
     though both ends are good with others. Of several slow paths within a group that have an end in common, some may be told
     only when the others are repaired. ``noisy``: such pairs whose values differ so much that they may be fast, so nothing is said of
     them. ``paths``: pairs of domains with several such links, where a switch or cable is bad.
-    ``pairs``: what each test of two nodes showed, in GB/s. ``together``: groups that are slow though no part of them is.
+    ``pairs``: what each test of two nodes showed, in GB/s. ``together``: groups that are slow though no part of them is. ``unsteady``:
+    groups whose test failed, and ran when it was repeated, though no node of them is bad.
     ``limit``: a pattern for ``ansible --limit`` that leaves out what is not good. ``complete``: whether nothing is left to run.
     """
     known = _Knowledge(state)
@@ -227,6 +228,7 @@ def verdict(state: State) -> dict[str, t.Any]:
             if len(test["nodes"]) == 2
         ],
         "together": [known.ordered(group) for group in known.together()],
+        "unsteady": [_link_entry(known, known.ordered(group)) for group in known.unsteady()],
         "limit": ":".join(["all", *(f"!{node}" for node in bad)]),
     }
 
@@ -399,6 +401,15 @@ class _Knowledge:
             and group <= self.good
             and len(self.values[group]) > 1
             and all(self.outcomes.get(union) for union in self.unions(group))
+        ]
+
+    def unsteady(self) -> list[Group]:
+        """Groups that failed and ran later, in the order of their tests. What fails now and then is in them, and no other test shows it."""
+        named = self.bad | self.out
+        return [
+            group
+            for group, values in self.values.items()
+            if None in values and self.outcomes[group] and group.isdisjoint(named)
         ]
 
     def _not_explained(self) -> list[Group]:
@@ -637,8 +648,8 @@ def _node_entry(known: _Knowledge, node: str) -> dict[str, t.Any]:
     return result
 
 
-def _link_entry(known: _Knowledge, pair: t.Sequence[str]) -> dict[str, t.Any]:
-    return {"nodes": list(pair), "evidence": [known.told(frozenset(pair))]}
+def _link_entry(known: _Knowledge, group: t.Sequence[str]) -> dict[str, t.Any]:
+    return {"nodes": list(group), "evidence": [known.told(frozenset(group))]}
 
 
 def _paths(links: t.Sequence[t.Sequence[str]], domains: t.Mapping[str, str]) -> list[dict[str, t.Any]]:

@@ -147,4 +147,11 @@ ENTRIES = (
         severity="warning",
         found_by=_SEARCH,
     ),
+    entry(
+        "test-unsteady",
+        "A test of [{nodes}|some nodes] failed, and ran when it was repeated. One of them may fail now and then, though none is called bad.",
+        "The evidence has the reason. Search again over these nodes, with more isolate_iterations, to see which one it is.",
+        severity="warning",
+        found_by=_SEARCH,
+    ),
 )

@@ -465,6 +465,19 @@ def test_a_slow_path_counts_beside_good_nodes_and_one_too_noisy_to_judge_is_not_
     assert ": 3 nodes good\n" in _isolation.report(noisy, False)["table"]
 
 
+def test_what_failed_and_ran_when_it_was_repeated_is_told_though_all_nodes_are_good():
+    once = of_pairs(g1_g2=[None, 1.0, 1.0])
+    jsonschema.validate(json.loads(json.dumps(once)), json.loads(SCHEMA.read_text()))
+    told = _isolation.report(once, False)
+    assert told["table"].splitlines()[0].endswith(": 3 nodes good, 1 test failed and ran when repeated (g1, g2)")
+    assert "\n  g1, g2: failed, 1 GB/s, 1 GB/s (limit " in told["table"]
+    assert [(entry["id"], entry["severity"]) for entry in told["problems"]] == [("test-unsteady", "warning")]
+    assert "g1, g2" in told["problems"][0]["cause"] and once["limit"] == "all"
+    # Files of earlier releases do not have it.
+    del once["unsteady"]
+    assert ": 3 nodes good\n" in _isolation.report(once, False)["table"]
+
+
 def test_a_pair_that_never_ran_is_not_told_as_a_slow_path():
     failed = of_pairs(g1_g2=[None] * 9)
     jsonschema.validate(json.loads(json.dumps(failed)), json.loads(SCHEMA.read_text()))

@@ -281,6 +281,32 @@ def test_a_group_of_good_nodes_that_was_slow_once_is_tried_again():
     assert verdict(again)["together"] == [names(3)] and plan_round(again) == []
 
 
+@pytest.mark.parametrize("bad", [(), ("g11",)])
+def test_a_test_that_failed_and_ran_when_it_was_repeated_is_told(bad):
+    tries = {}
+
+    def measure(group):
+        tries[frozenset(group)] = number = tries.get(frozenset(group), 0) + 1
+        # Of a node that prints wrong values now and then.
+        fails = number == 1 and (("g6" in group and len(group) == 4 and "g5" in group) or group == ["g2"])
+        return None if fails else cluster(between=bad)(group)
+
+    state = run(new_state(names(16)), measure)
+    assert found(state) == (dict.fromkeys(bad, ("bad", "between")), [])
+    answer = verdict(state)
+    assert [one["nodes"] for one in answer["unsteady"]] == [["g2"], ["g5", "g6", "g7", "g8"]]
+    assert answer["unsteady"][1]["evidence"] == ["g5, g6, g7, g8: failed, 100 GB/s, 100 GB/s (limit 85 GB/s)"]
+    # What a bad node or path explains is told of that.
+    always = run(new_state(names(16)), lambda group: None if "g6" in group and len(group) > 1 else 100.0)
+    assert verdict(always)["unsteady"] == []
+    # Nor is it told before it has run.
+    state = observe(
+        new_state(names(4), inside="none"),
+        [{"nodes": names(2), "value": None}, {"nodes": names(4)[2:], "value": 100.0}],
+    )
+    assert verdict(state)["unsteady"] == []
+
+
 def test_groups_that_have_a_slow_path_are_no_charge_of_another_node():
     links, groups = [["g1", "g2"], ["g3", "g4"]], [["g1", "g2", "g5"], ["g3", "g4", "g5"]]
     measured = [
