@@ -48,6 +48,8 @@ _ACROSS = 2
 _FEWEST = 4
 #: The same where pairs are faster than larger groups: of fewer nodes, some groups are pairs, and those of three look slow beside them.
 _FEWEST_UNLIKE = 15
+#: The nodes of a group that is like larger ones, where pairs are faster.
+_UNLIKE = 3
 #: How many good nodes run alone beside the bad ones, so that there is something to compare with.
 _CONTROLS = 3
 #: How often a node must be found slow before it is called bad, alone more often than not by as many: of many nodes, some are
@@ -584,25 +586,46 @@ def _plan_rest(known: _Knowledge, planned: _Round) -> None:
 
 
 def _plan_parts(known: _Knowledge, planned: _Round, parts: t.Sequence[tuple[list[str], Group]]) -> None:
-    """Each part together with good nodes, so that the groups are as large as the others."""
+    """Each part together with good nodes, so that the groups are as large as the others.
+
+    A pair that is faster than larger groups would hide what is slow in them, so parts that would be one wait for a later round.
+    """
     taken: set[str] = set(planned.used)
     wanted = []
     for part, avoided in parts:
         if not taken & set(part):
             taken |= set(part)
             wanted.append((part, avoided))
+    state = known.state
+    unlike = state["mode"] == "adaptive" and state["pairs_are_faster"] and state["limits"]["between"] is None
+    before = len(planned.groups)
+    if unlike:
+        _add_parts(known, planned, wanted, taken, _UNLIKE)
+    if len(planned.groups) == before:
+        _add_parts(known, planned, wanted, taken, 2)
+
+
+def _add_parts(
+    known: _Knowledge,
+    planned: _Round,
+    wanted: t.Sequence[tuple[list[str], Group]],
+    taken: t.Collection[str],
+    least: int,
+) -> None:
+    """``taken``: nodes that are no partners. ``least``: the nodes that a group must have."""
     free = [node for node in planned.partners() if node not in taken]
     size = _width(len(known.state["nodes"]), _screens(known.state)) if known.state["mode"] == "adaptive" else 2
     for number, (part, avoided) in enumerate(wanted):
-        share = max(1, len(free) // (len(wanted) - number))
+        fewest = max(1, least - len(part))
+        share = max(fewest, len(free) // (len(wanted) - number))
         usable = [node for node in free if node not in avoided]
-        for most in range(min(share, max(1, size - len(part))), 0, -1):
+        for most in range(min(share, max(fewest, size - len(part))), fewest - 1, -1):
             partners = usable[:most]
             if len(partners) == most and planned.add([*part, *partners]):
                 free = [node for node in free if node not in partners]
                 break
         else:
-            if len(part) > 1:
+            if len(part) >= least:
                 planned.add(part)
 
 

@@ -343,6 +343,24 @@ def test_nodes_of_larger_groups_are_not_slow_because_good_pairs_are_faster(numbe
         assert found(state)[0] == ({faulty: ("bad", None)} if faulty else {})
 
 
+@pytest.mark.parametrize("in_pairs", [0.75, 1.0])
+@pytest.mark.parametrize(("number", "bad"), [(16, 2), (16, 3), (20, 2), (25, 3), (32, 4), (64, 6)])
+def test_bad_nodes_are_not_good_because_a_pair_with_one_is_as_fast_as_larger_groups(number, bad, in_pairs):
+    """Two hosts that need less of the network hide a part of the fault, or all of it."""
+    nodes = names(number)
+    for seed in range(3):
+        faulty = random.Random(seed).sample(nodes, bad)
+
+        def measure(group, faulty=frozenset(faulty)):
+            if len(group) == 2:
+                return 128.0 if faulty.isdisjoint(group) else 128.0 * in_pairs
+            return 100.0 if faulty.isdisjoint(group) else 70.0
+
+        state = run(new_state(nodes, inside="none", tolerance_percent=10, pairs_are_faster=True), measure)
+        assert found(state) == (dict.fromkeys(faulty, ("bad", None)), [])
+        assert verdict(state)["together"] == [] and state["round"] < 12
+
+
 def test_a_slow_path_is_found_where_pairs_are_compared_with_pairs_as_these_are_faster():
     nodes = names(49)
     groups = screen_groups(nodes, 0, 1)
