@@ -142,11 +142,13 @@ def cut(path: str, longest: int, kept: int) -> None:
         raise NodeError(f"cannot write {path}: {error.strerror}") from error
 
 
-def write_text(path: str, text: str, mode: int = 0o600, like: os.stat_result | None = None) -> None:
+def write_text(
+    path: str, text: str, mode: int = 0o600, like: os.stat_result | None = None, *, new: bool = False
+) -> None:
     """Write a file so that a reader sees the old text or the new one, never a part.
 
-    ``like``: of the file that it replaces, whose mode it gets, and as far as this user may, its owner and group. Raises NodeError
-    where the folder cannot be written.
+    ``like``: of the file that it replaces, whose mode it gets, and as far as this user may, its owner and group. ``new``: one that is
+    there stays, also if another program or machine makes it at the same moment. Raises NodeError where the folder cannot be written.
     """
     try:
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".gpufabric-")
@@ -163,11 +165,29 @@ def write_text(path: str, text: str, mode: int = 0o600, like: os.stat_result | N
                     with contextlib.suppress(PermissionError):
                         os.fchown(file.fileno(), owner, group)
             os.fchmod(file.fileno(), mode if like is None else stat.S_IMODE(like.st_mode))
-        os.replace(temporary, path)
+        if new:
+            _add_name(temporary, path)
+        else:
+            os.replace(temporary, path)
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise NodeError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _add_name(temporary: str, path: str) -> None:
+    """Give a file its name, unless there is one of this name."""
+    try:
+        # The one way in which only one of several machines succeeds on all file systems.
+        os.link(temporary, path, follow_symlinks=False)
+    except FileExistsError:
+        pass
+    except OSError:
+        # A file system may have no links, such as those of object stores.
+        if not os.path.lexists(path):
+            os.replace(temporary, path)
+            return
+    os.unlink(temporary)
 
 
 @contextlib.contextmanager

@@ -139,11 +139,13 @@ class RunDir:
         if not os.path.exists(self.mark):
             self._check_places()
             try:
-                self.write_mark({})
+                write_text(self.mark, self._mark_text({}), new=True)
             except NodeError:
                 # Without a mark, nobody would remove it.
                 remove_empty_directories(self.path)
                 raise
+            # Another machine that shares the directory may have been faster.
+            self._check_places()
         for path in subdirectories:
             self._make(os.makedirs, path)
 
@@ -170,7 +172,7 @@ class RunDir:
 
     def write_mark(self, values: t.Mapping[str, t.Any]) -> None:
         """Write the mark of the run, with these values beside its name and this node's. Raises NodeError."""
-        write_text(self.mark, json.dumps({"run_id": self.run_id, "node": socket.gethostname(), **values}) + "\n")
+        write_text(self.mark, self._mark_text(values))
 
     def holds_run(self) -> bool:
         """Whether what is in the directory's places is the run's: no other makes anything in the default one.
@@ -235,6 +237,9 @@ class RunDir:
             remove_empty_directories(self.path)
         if self.is_default:
             remove_empty_directories(os.path.dirname(self.path))
+
+    def _mark_text(self, values: t.Mapping[str, t.Any]) -> str:
+        return json.dumps({"run_id": self.run_id, "node": socket.gethostname(), **values}) + "\n"
 
     def _make(self, make: t.Callable[[str, int], None], path: str) -> None:
         try:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import errno
 import fcntl
 import os
 import stat
@@ -30,6 +31,21 @@ def test_a_file_has_the_given_mode_and_no_other_is_left(tmp_path, mode):
     assert (tmp_path / "report.md").read_text() == "new"
     assert (tmp_path / "report.md").stat().st_mode & 0o777 == mode
     assert os.listdir(tmp_path) == ["report.md"]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_new_file_takes_no_others_place(tmp_path, monkeypatch, has_links):
+    def refuse(*_arguments, **_options):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", refuse)
+    path = str(tmp_path / "mark")
+    for text in ("first", "second"):
+        write_text(path, text, new=True)
+        assert read_text(path) == "first"
+    assert os.listdir(tmp_path) == ["mark"]
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
 
 
 def test_a_link_that_takes_the_files_place_meanwhile_is_not_followed(tmp_path, monkeypatch):

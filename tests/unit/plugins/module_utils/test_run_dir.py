@@ -263,6 +263,26 @@ def test_of_two_machines_that_start_at_once_one_has_the_directory(tmp_path, monk
     assert first.read_mark()["node"] == name
 
 
+def test_of_two_machines_that_mark_a_directory_at_once_one_has_it(tmp_path, monkeypatch):
+    claim = {"owner": "alice@here", "controller": "c", "play": "p", "live": ["p"]}
+    first, second = (RunDir("one", str(tmp_path / "runs")) for _machine in range(2))
+    write = _run_dir.write_text
+
+    def write_after_the_first(*arguments, **options):
+        monkeypatch.setattr(_run_dir, "write_text", write)
+        monkeypatch.setattr(socket, "gethostname", lambda: "g1")
+        Ownership(first, claim).take()
+        monkeypatch.setattr(socket, "gethostname", lambda: "g2")
+        write(*arguments, **options)
+
+    monkeypatch.setattr(socket, "gethostname", lambda: "g2")
+    monkeypatch.setattr(_run_dir, "write_text", write_after_the_first)
+    with pytest.raises(NodeError, match="is the run directory of g1, too"):
+        Ownership(second, claim).take()
+    assert first.read_mark()["node"] == "g1"
+    assert os.listdir(first.path) == [".gpufabric"]
+
+
 def test_two_runs_do_not_share_a_directory(tmp_path):
     RunDir("one", str(tmp_path / "runs")).create()
     with pytest.raises(NodeError, match="runs belongs to the run one; set run_dir to a directory of its own"):
