@@ -50,10 +50,16 @@ class ActionModule(VariablesAction):
             # What ranks need it may lack, and nobody logs in to it.
             peers = [peer for peer in peers if peer["name"] != arguments["launcher"]]
         return {
-            "targets": summary.preflight_hosts(peers, variables),
+            "targets": summary.preflight_hosts(peers, variables, self._usual_interfaces(variables)),
             "twice": problems_twice(places),
             "env": read_value("preflight_env", {"type": "dict", "default": {}}, self.value_of("preflight_env")),
         }
+
+    def _usual_interfaces(self, variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
+        """The interfaces of this host, if it has them from its own variables, as the others have theirs; None where the play sets them."""
+        values = {name: self.value_of(name) for name in summary.INTERFACES}
+        own = variables[self._task_vars["inventory_hostname"]]
+        return values if all((own.get(name) or "") == (value or "") for name, value in values.items()) else None
 
 
 def _logs(arguments: Arguments) -> dict[str, t.Any]:

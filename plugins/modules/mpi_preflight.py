@@ -42,6 +42,12 @@ options:
       run_dir:
         description: Directory of the run on the host. By default the same as on this node.
         type: path
+      control_interface:
+        description: The same as O(control_interface), for this host alone; empty if it has none.
+        type: str
+      data_interface:
+        description: The same as O(data_interface), for this host alone; empty if it has none. Several are the same networks in the same order.
+        type: str
   level:
     description:
       - V(quick) ends with the connection back to the launcher.
@@ -253,6 +259,8 @@ def main() -> None:
                     "address": {"type": "str"},
                     "python": {"type": "path"},
                     "run_dir": {"type": "path"},
+                    "control_interface": {"type": "str"},
+                    "data_interface": {"type": "str"},
                 },
             },
             "level": {"type": "str", "choices": ["quick", "full"], "default": "quick"},

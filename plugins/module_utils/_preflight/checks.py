@@ -96,7 +96,8 @@ class Settings:
 class Seen:
     """What the checks saw of one peer. Everything behind its first obstacle is None.
 
-    ``loses_large``: large packets do not reach its sshd. ``wrong``: what of its answer is none.
+    ``loses_large``: large packets do not reach its sshd. ``wrong``: what of its answer is none. ``control``, ``data``: its own interfaces,
+    as of a Peer.
     """
 
     name: str
@@ -117,6 +118,8 @@ class Seen:
     links: Facts = dataclasses.field(default_factory=dict)
     reference: Facts = dataclasses.field(default_factory=dict)
     not_sent: list[str] = dataclasses.field(default_factory=list)
+    control: str | None = None
+    data: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -336,7 +339,7 @@ def _addresses(interface: Facts) -> list[str]:
 
 
 def _check_control(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
-    control = settings.control
+    control = control_of(seen, settings)
     if control is None:
         return
     own = {name: _addresses(entry) for name, entry in facts["interfaces"].items()}
@@ -365,16 +368,18 @@ def _check_callback(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[
             by=callback.get("by"),
             seconds=f"{settings.timeout:g}",
         )
-    elif settings.control is not None and "/" not in settings.control:
-        entry = facts["interfaces"].get(settings.control)
+        return
+    control = control_of(seen, settings)
+    if control is not None and "/" not in control:
+        entry = facts["interfaces"].get(control)
         source = callback["source"]
         if entry is not None and entry["addresses"] and source not in _addresses(entry):
-            yield problem("callback-wrong-interface", seen.name, source, interface=settings.control, own=source)
+            yield problem("callback-wrong-interface", seen.name, source, interface=control, own=source)
 
 
 def _check_data(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
     others = ", ".join(name for name in facts["interfaces"] if name != "lo")
-    for interface in settings.data_interfaces:
+    for interface in data_of(seen, settings):
         if interface not in facts["interfaces"]:
             yield problem("data-interface-missing", seen.name, others, interface=interface, others=others)
         elif interface not in facts["data"]:
@@ -469,23 +474,42 @@ def check_names(seen: t.Mapping[str, Seen]) -> dict[str, list[Finding]]:
     return found
 
 
+def control_of(seen: Seen, settings: Settings) -> str | None:
+    """The interface or subnet of a peer's control network."""
+    return settings.control if seen.control is None else seen.control or None
+
+
+def data_of(seen: Seen, settings: Settings) -> list[str]:
+    """The names of a peer's data interfaces."""
+    return settings.data_interfaces if seen.data is None else [name for name in seen.data.split(",") if name]
+
+
+def own_networks(seen: Seen, settings: Settings) -> dict[str, str]:
+    """What a peer calls each network that it has a part of: those of the settings, in their order."""
+    return {CONTROL: CONTROL, **dict(zip(settings.data_interfaces, data_of(seen, settings)))}
+
+
 def _networks(settings: Settings) -> list[str]:
     """What ``Seen.links`` calls the control network and each data network."""
     return [CONTROL, *settings.data_interfaces]
 
 
-def _of_network(network: str, settings: Settings) -> tuple[str, str | None]:
-    """The stage, and the interface or subnet, of a network."""
-    return ("control", settings.control) if network == CONTROL else ("data", network)
+def _interface_of(seen: Seen, network: str, settings: Settings) -> str | None:
+    """The interface or subnet by which a peer is in a network."""
+    return control_of(seen, settings) if network == CONTROL else own_networks(seen, settings).get(network)
+
+
+def _stage_of(network: str) -> str:
+    return "control" if network == CONTROL else "data"
 
 
 def _shared_addresses(network: str, seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, list[str]]:
     """The peers that have one address on a network, by that address."""
-    _stage, interface = _of_network(network, settings)
     holders: dict[str, dict[str, str]] = {}
     for name, one in seen.items():
         if one.facts is None:
             continue
+        interface = _interface_of(one, network, settings)
         for address in _addresses(one.facts["interfaces"].get(interface, {"addresses": []})):
             # Peers with one host name have a problem of their own.
             holders.setdefault(address, {}).setdefault(one.facts["hostname"], name)
@@ -496,10 +520,11 @@ def check_addresses(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str,
     """The findings of peers that have one address on the control network or a data network, by peer."""
     found: dict[str, list[Finding]] = {}
     for network in _networks(settings):
-        stage, interface = _of_network(network, settings)
+        stage = _stage_of(network)
         for address, names in _shared_addresses(network, seen, settings).items():
-            facts = {"address": address, "interface": interface, "hosts": listing(names)}
             for name in names:
+                interface = _interface_of(seen[name], network, settings)
+                facts = {"address": address, "interface": interface, "hosts": listing(names)}
                 found.setdefault(name, []).append(Finding(stage, problem("address-shared", name, "", **facts)))
     return found
 
@@ -520,7 +545,7 @@ def check_links(seen: t.Mapping[str, Seen], settings: Settings) -> dict[str, lis
 
 
 def _check_links_of(network: str, seen: t.Mapping[str, Seen], settings: Settings) -> t.Iterator[tuple[str, Finding]]:
-    kind, interface = _of_network(network, settings)
+    kind = _stage_of(network)
     bad: dict[frozenset[str], list[tuple[str, str, str]]] = {}
     for name, one in seen.items():
         for other, result in one.links.get(network, {}).items():
@@ -548,6 +573,7 @@ def _check_links_of(network: str, seen: t.Mapping[str, Seen], settings: Settings
         partners = {name for pair in own for name in pair - {worst}}
         others = ", ".join(sorted(partners & place.keys(), key=place.__getitem__))
         evidence = "; ".join(f"{name} to {other}: {status}" for name, other, status in attempts)
+        interface = _interface_of(seen[worst], network, settings)
         facts: Facts = {"interface": interface, "peer": others, "peers": others}
         if all(status == "large-lost" for _name, _other, status in attempts):
             own_interface = (seen[worst].facts or {}).get("interfaces", {}).get(interface, {})

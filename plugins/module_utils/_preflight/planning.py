@@ -84,21 +84,24 @@ def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Pee
     given = check_values(params)
     mpi = check_implementation(find_mpi(params["mpi_prefix"]))
     ssh = agent(find_openssh_program("ssh"), run_dir)
-    control = params["control_interface"]
-    launch = Launch(mpi["mpirun"], mpi["prefix"], "", 1, None, tuple(ssh), control, params["data_interface"])
     addresses = read_addresses()
-    callback = choose_callback_address(control, addresses, next((peer.address for peer in peers if peer.address), None))
     own = {item.address for item in addresses}
+    itself = next((peer for peer in peers if peer.address in own), None)
+    control = params["control_interface"]
+    if control and itself and itself.control_interface:
+        control = itself.control_interface
+    launch = Launch(mpi["mpirun"], mpi["prefix"], "", 1, None, tuple(ssh), control, params["data_interface"])
+    callback = choose_callback_address(control, addresses, next((peer.address for peer in peers if peer.address), None))
     # Ranks have nothing of the launcher's that is not to be set.
     inherited = {name: value for name, value in os.environ.items() if given.get(name, value) is not None}
     settings = Settings(
-        launcher=next((peer.name for peer in peers if peer.address in own), socket.gethostname()),
+        launcher=itself.name if itself else socket.gethostname(),
         prefix=mpi["prefix"],
         daemon="orted" if mpi["version"].startswith("4.") else "prted",
         run_dir=run_dir.path,
         full=params["level"] == "full",
         program=params["program"],
-        control=control,
+        control=params["control_interface"],
         data_interface=params["data_interface"],
         environment=tuple(params["environment"]),
         rank_env={name: value for name, value in given.items() if value is not None},

@@ -53,6 +53,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.checks i
     check_names,
     check_rdma,
     findings_of,
+    own_networks,
 )
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.large_packets import loses_large
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe_full import CONTROL
@@ -74,12 +75,17 @@ _WITHOUT_COMMA = re.compile(r"[0}\])]\s*[0{\[(]")
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """A host to check. ``python``: the interpreter to try first. ``run_dir``: the directory of the run on the host."""
+    """A host to check. ``python``: the interpreter to try first. ``run_dir``: the directory of the run on the host.
+
+    ``control_interface``, ``data_interface``: the host's own, empty for none; by default those of the settings.
+    """
 
     name: str
     address: str | None = None
     python: str | None = None
     run_dir: str | None = None
+    control_interface: str | None = None
+    data_interface: str | None = None
 
 
 def parse_ssh_config(text: str) -> dict[str, dict[str, list[str]]]:
@@ -364,7 +370,10 @@ class Preflight:
         """What was seen of each peer, by its name, in their order."""
         # A session takes four.
         _process.raise_file_limit()
-        seen = {peer.name: Seen(peer.name, peer.address) for peer in peers}
+        seen = {
+            peer.name: Seen(peer.name, peer.address, control=peer.control_interface, data=peer.data_interface)
+            for peer in peers
+        }
         with _CallBack(self._address, self._token) as server:
             port = server.server_address[1]
             with concurrent.futures.ThreadPoolExecutor(max_workers=len(peers) + 1) as pool:
@@ -409,13 +418,13 @@ class Preflight:
             "places": MPI_PREFIXES,
             "foreign": PREFIX_VARIABLES,
             "program": settings.program,
-            "control": settings.control,
+            "control": settings.control if peer.control_interface is None else peer.control_interface or None,
             "variables": self._variables,
             "run_dir": peer.run_dir or settings.run_dir,
             "callback": {"address": self._address, "port": port},
             "token": self._token,
             "full": settings.full,
-            "data_interface": settings.data_interface,
+            "data_interface": settings.data_interface if peer.data_interface is None else peer.data_interface,
             "timeout": settings.timeout,
             "deadline": settings.deadline,
         }
@@ -474,14 +483,21 @@ class Preflight:
         sessions: t.Mapping[str, Session | None],
         pool: concurrent.futures.Executor,
     ) -> None:
-        places = {name: listening(one.facts) for name, one in seen.items() if one.facts and listening(one.facts)}
+        names = {name: own_networks(one, self.settings) for name, one in seen.items()}
+        places = {
+            name: {network: own[names[name][network]] for network in names[name] if names[name][network] in own}
+            for name, one in seen.items()
+            for own in [listening(one.facts) if one.facts else {}]
+            if own
+        }
         targets: dict[str, list[dict[str, t.Any]]] = {name: [] for name in places}
         # A ring for each network: a peer that lacks one must not leave its neighbours there with fewer witnesses.
-        for network in dict.fromkeys(network for own in places.values() for network in own):
+        for network in dict.fromkeys(network for there in places.values() for network in there):
             for name, others in plan_links([name for name in places if network in places[name]]).items():
                 # All have called the launcher back already.
                 there = [other for other in others if (network, other) != (CONTROL, self.settings.launcher)]
-                targets[name] += [{"host": other, "interface": network, **places[other][network]} for other in there]
+                own = names[name][network]
+                targets[name] += [{"host": other, "interface": own, **places[other][network]} for other in there]
 
         def exchange(item: tuple[str, list[dict[str, t.Any]]]) -> None:
             name, own = item
@@ -491,7 +507,8 @@ class Preflight:
                 return
             session.write(f"{json.dumps(own)}\n".encode())
             try:
-                seen[name].links = checked_links(name, session.read(_CLOSER_LOOK)[1] or {})
+                links = checked_links(name, session.read(_CLOSER_LOOK)[1] or {})
+                seen[name].links = {network: links[own] for network, own in names[name].items() if own in links}
             except NodeError as error:
                 seen[name].wrong = str(error)
 

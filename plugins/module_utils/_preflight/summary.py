@@ -175,14 +175,33 @@ def _ssh_options(arguments: t.Iterable[str]) -> dict[str, str]:
     return options
 
 
+#: The variables by which a host may call its networks otherwise than the others do.
+INTERFACES = ("gpufabric_control_interface", "gpufabric_control_subnet", "gpufabric_data_interface")
+
+
+def own_interfaces(variables: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """What a host's variables say of its networks, as a host of ``mpi_preflight`` has it."""
+    control, subnet, data = (variables.get(name) or "" for name in INTERFACES)
+    return {"control_interface": control or subnet, "data_interface": data}
+
+
 def preflight_hosts(
-    peers: t.Iterable[Entry], variables: t.Mapping[str, t.Mapping[str, t.Any]]
+    peers: t.Iterable[Entry], variables: t.Mapping[str, t.Mapping[str, t.Any]], usual: t.Mapping[str, t.Any] | None
 ) -> list[dict[str, t.Any]]:
-    """The hosts that ``mpi_preflight`` takes, of the peers of a run; ``variables`` as ``hostvars`` holds them."""
+    """The hosts that ``mpi_preflight`` takes, of the peers of a run; ``variables`` as ``hostvars`` holds them.
+
+    ``usual``: the variables of INTERFACES by which the networks of a host are the usual ones; None if all have these, whatever their
+    own variables say.
+    """
     hosts = []
     for peer in peers:
         python = variables[peer["name"]].get("ansible_python_interpreter")
         host = {"name": peer["name"], "address": peer["address"], "run_dir": peer["run_dir"]}
+        own = own_interfaces(variables[peer["name"]])
+        if usual is not None and own != own_interfaces(usual):
+            # A subnet of one address names no network.
+            is_one = own["control_interface"].endswith(("/32", "/128"))
+            host.update(own, control_interface="" if is_one else own["control_interface"])
         # It may also be the way to find one, such as auto.
         hosts.append({**host, "python": python} if str(python).startswith("/") else host)
     return hosts

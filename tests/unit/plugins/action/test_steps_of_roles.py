@@ -54,14 +54,30 @@ def collect(planned):
 @pytest.fixture
 def step(planned):
     return lambda name, hostvars=None, **arguments: planned(
-        PreflightStep, "preflight", {"step": name, **arguments}, hostvars=hostvars or {}
+        PreflightStep, "preflight", {"step": name, **arguments}, inventory_hostname="a", hostvars=hostvars or {}
     )
 
 
 @pytest.mark.parametrize("given", [{"NCCL_IB_HCA": "^mlx5_8"}, "NCCL_IB_HCA=^mlx5_8", '{"NCCL_IB_HCA": "^mlx5_8"}'])
 def test_the_look_knows_what_all_ranks_get(planned, given):
-    result = planned(PreflightStep, "preflight", {"step": "plan"}, hostvars={}, preflight_env=given)
+    task = {"inventory_hostname": "g1", "hostvars": {"g1": {}}}
+    result = planned(PreflightStep, "preflight", {"step": "plan"}, **task, preflight_env=given)
     assert result["env"] == {"NCCL_IB_HCA": "^mlx5_8"}
+
+
+@pytest.mark.parametrize("is_of_play", [True, False], ids=["play", "inventory"])
+def test_the_look_knows_by_which_names_a_host_calls_its_interfaces(planned, is_of_play):
+    peers = [{"name": name, "address": "10.0.0.1", "run_dir": "/r"} for name in ("g1", "g2")]
+    hostvars = {
+        "g1": {"gpufabric_control_interface": "eth0", "gpufabric_data_interface": "net1"},
+        "g2": {"gpufabric_control_interface": "eno1", "gpufabric_data_interface": "ib0"},
+    }
+    own = {**hostvars["g1"], **({"gpufabric_data_interface": "net9"} if is_of_play else {})}
+    task = {"inventory_hostname": "g1", "hostvars": hostvars, **own}
+    first, second = planned(PreflightStep, "preflight", {"step": "plan", "peers": peers}, **task)["targets"]
+    assert "data_interface" not in first
+    expected = (None, None) if is_of_play else ("eno1", "ib0")
+    assert (second.get("control_interface"), second.get("data_interface")) == expected
 
 
 def test_peers_are_what_all_workers_returned(collect):
@@ -122,7 +138,8 @@ def test_a_launcher_that_runs_no_ranks_is_looked_at_by_nobody(planned, dedicated
     peers = [{"name": name, "address": f"10.0.0.{number}", "run_dir": "/r"} for number, name in enumerate("ab", 1)]
     arguments = {"step": "plan", "peers": peers, "launcher": "a"}
     given = {} if dedicated is None else {"preflight_dedicated_launcher": dedicated}
-    result = planned(PreflightStep, "preflight", arguments, hostvars={"a": {}, "b": {}}, **given)
+    task = {"inventory_hostname": "a", "hostvars": {"a": {}, "b": {}}}
+    result = planned(PreflightStep, "preflight", arguments, **task, **given)
     assert [target["name"] for target in result["targets"]] == names
 
 

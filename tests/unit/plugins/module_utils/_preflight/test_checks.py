@@ -106,6 +106,32 @@ def test_nothing_is_said_of_a_healthy_host():
     assert ids(FACTS) == []
 
 
+def test_a_host_may_call_its_networks_otherwise():
+    facts = copy.deepcopy(FACTS)
+    facts["interfaces"] = {"eno1": facts["interfaces"]["eth0"], "ib0": facts["interfaces"]["net1"]}
+    facts["data"] = {"ib0": facts["data"]["net1"]}
+    one = dataclasses.replace(seen_with(facts), control="eno1", data="ib0")
+    assert findings_of(one, SETTINGS) == []
+    wrong = {item.problem.id: item.problem.cause for item in findings_of(seen_with(facts), SETTINGS)}
+    assert sorted(wrong) == ["control-interface-missing", "data-interface-missing"]
+    own = {item.problem.id: item.problem.cause for item in findings_of(dataclasses.replace(one, data="ib1"), SETTINGS)}
+    assert list(own) == ["data-interface-missing"] and "ib1" in own["data-interface-missing"]
+    # One that has no such network is in no check of it.
+    assert findings_of(dataclasses.replace(one, control="", data=""), SETTINGS) == []
+
+
+def test_a_bad_link_is_told_by_the_hosts_own_interface():
+    facts = copy.deepcopy(FACTS)
+    facts["interfaces"]["ib0"] = facts["interfaces"].pop("net1")
+    bad = {"net1": {name: {"status": "large-lost"} for name in ("g1", "g3")}}
+    seen = {name: dataclasses.replace(seen_with(FACTS), name=name) for name in ("g1", "g3")}
+    seen["g2"] = dataclasses.replace(seen_with(facts), data="ib0", links=bad)
+    seen["g1"].facts, seen["g3"].facts = ({**FACTS, "interfaces": {}} for _name in seen if _name != "g2")
+    ((finding,),) = check_links(seen, SETTINGS).values()
+    assert finding.problem.id == "data-mtu" and finding.problem.host == "g2"
+    assert "ib0" in finding.problem.cause and "9000" in finding.problem.cause
+
+
 CASES = [
     (("environment", "LD_LIBRARY_PATH"), False, ("environment", "env-not-accepted")),
     (("daemon", "foreign"), True, ("daemon", "daemon-wrong-machine")),

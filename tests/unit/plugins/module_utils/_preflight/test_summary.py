@@ -64,10 +64,26 @@ def test_hosts_bring_the_python_that_is_known():
     peers = [{"name": name, "address": "10.0.0.1", "run_dir": "/r", "port": 1} for name in ("a", "b")]
     variables = {"a": {"ansible_python_interpreter": "/usr/bin/python3"}, "b": {"ansible_python_interpreter": "auto"}}
     own = {"address": "10.0.0.1", "run_dir": "/r"}
-    assert steps.preflight_hosts(peers, variables) == [
+    assert steps.preflight_hosts(peers, variables, None) == [
         {"name": "a", **own, "python": "/usr/bin/python3"},
         {"name": "b", **own},
     ]
+
+
+def test_hosts_bring_the_names_of_their_own_interfaces():
+    usual = {"gpufabric_control_interface": "eth0", "gpufabric_data_interface": "net1"}
+    variables = {
+        "a": usual,
+        "b": {"gpufabric_control_interface": "eno1", "gpufabric_data_interface": "ib0"},
+        "c": {"gpufabric_control_subnet": "10.0.0.3/32", "gpufabric_data_interface": "net1"},
+        "d": {},
+    }
+    peers = [{"name": name, "address": "10.0.0.1", "run_dir": "/r"} for name in variables]
+    names = ("control_interface", "data_interface")
+    found = [tuple(host.get(name) for name in names) for host in steps.preflight_hosts(peers, variables, usual)]
+    assert found == [(None, None), ("eno1", "ib0"), ("", "net1"), ("", "")]
+    # Those of the play are those of all.
+    assert all("data_interface" not in host for host in steps.preflight_hosts(peers, variables, None))
 
 
 def test_reasons_of_refusals():
