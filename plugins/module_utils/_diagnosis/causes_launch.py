@@ -166,6 +166,13 @@ ENTRIES = (
         found_by="mpi_preflight",
     ),
     entry(
+        "mpi-prefix-variable",
+        "The host's sessions set [{variables}|OPAL_PREFIX], by which [the Open MPI in {prefix}|mpirun's daemon] does not run.",
+        "Take it out of ~/.bashrc, /etc/environment and the modules that are loaded on the host; the init script of HPC-X sets it. Or set"
+        " gpufabric_mpi_prefix to that Open MPI, if all hosts have it.",
+        found_by="mpi_preflight",
+    ),
+    entry(
         "daemon-not-executable",
         "The user may not execute [{daemon}|mpirun's daemon].",
         "Set its mode (chmod +x), and check that the file system is not mounted with noexec.",

@@ -56,6 +56,7 @@ _LOOK: dict[str, t.Any] = {
         "missing": Optional([TEXT]),
         "runtime": Optional(Maybe(TEXT)),
         "elsewhere": Optional([TEXT]),
+        "misled": Optional([TEXT]),
         "version": Maybe(TEXT),
     },
     "interfaces": Each(INTERFACE, {"mtu": Maybe(NUMBER), "addresses": [ADDRESS_WITH_PREFIX]}),

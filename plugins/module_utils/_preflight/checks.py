@@ -63,8 +63,9 @@ class Settings:
     """What to check, and how. Times are in seconds.
 
     ``control``: an interface or a subnet. ``environment``: names of variables that must reach the peers, or patterns.
-    ``launcher``: what to call the launcher in problems that are its own. ``rank_env``: variables that mpirun hands to all
-    ranks; ``launcher_env``: those that ranks get on hosts that have none of their own.
+    ``gives_prefix``: mpirun tells its daemons where they are, or they need not know it. ``launcher``: what to call the launcher
+    in problems that are its own. ``rank_env``: variables that mpirun hands to all ranks; ``launcher_env``: those that ranks get on
+    hosts that have none of their own.
     """
 
     launcher: str
@@ -72,6 +73,7 @@ class Settings:
     daemon: str
     run_dir: str
     full: bool = False
+    gives_prefix: bool = False
     program: str | None = None
     control: str | None = None
     data_interface: str | None = None
@@ -269,6 +271,9 @@ def _check_daemon(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Pr
         yield problem("daemon-not-executable", seen.name, daemon["path"], daemon=daemon["path"])
     elif daemon.get("foreign"):
         yield problem("daemon-wrong-machine", seen.name, daemon["path"], daemon=daemon["path"])
+    elif daemon.get("misled") and seen.name != settings.launcher and not settings.gives_prefix:
+        variables = ", ".join(daemon["misled"])
+        yield problem("mpi-prefix-variable", seen.name, variables, variables=variables, prefix=settings.prefix)
 
 
 def _check_shell(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:

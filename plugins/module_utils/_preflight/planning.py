@@ -94,12 +94,18 @@ def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Pee
     callback = choose_callback_address(control, addresses, next((peer.address for peer in peers if peer.address), None))
     # Ranks have nothing of the launcher's that is not to be set.
     inherited = {name: value for name, value in os.environ.items() if given.get(name, value) is not None}
+    # The program's libraries are found by the path that its ranks have.
+    libraries = {name: value for name, value in given.items() if name == "LD_LIBRARY_PATH" and value is not None}
+    variables = Account(run_dir).added_to(environment(launch, inherited, libraries))
+    is_four = mpi["version"].startswith("4.")
     settings = Settings(
         launcher=itself.name if itself else socket.gethostname(),
         prefix=mpi["prefix"],
-        daemon="orted" if mpi["version"].startswith("4.") else "prted",
+        daemon="orted" if is_four else "prted",
         run_dir=run_dir.path,
         full=params["level"] == "full",
+        # The daemons of Open MPI 4 get OPAL_PREFIX from mpirun, if it has one itself, as that of HPC-X.
+        gives_prefix=not is_four or mpi["vendor"] == "hpcx" or "OPAL_PREFIX" in variables,
         program=params["program"],
         control=params["control_interface"],
         data_interface=params["data_interface"],
@@ -109,7 +115,4 @@ def plan(params: dict[str, t.Any], run_dir: RunDir, config: str, peers: list[Pee
         timeout=params["timeout"],
         expected=Expected(**params["expect"]),
     )
-    # The program's libraries are found by the path that its ranks have.
-    libraries = {name: value for name, value in given.items() if name == "LD_LIBRARY_PATH" and value is not None}
-    variables = Account(run_dir).added_to(environment(launch, inherited, libraries))
     return Preflight(settings, ssh, config, variables, callback)

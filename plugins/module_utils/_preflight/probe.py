@@ -281,9 +281,13 @@ def _daemon(parameters: t.Mapping[str, t.Any], environment: t.Mapping[str, str])
         if os.path.realpath(os.environ.get(variable, prefix)) != os.path.realpath(prefix)
     ]
     own_environment = {variable: value for variable, value in environment.items() if variable not in foreign}
-    status, text = run([os.path.join(prefix, "bin", "mpirun"), "--version"], own_environment)
+    ask = [os.path.join(prefix, "bin", "mpirun"), "--version"]
+    status, text = run(ask, own_environment)
     # A worker needs no mpirun, and what keeps one from running keeps the daemon, too.
     facts["version"] = text if status == 0 else None
+    # Another installation of the same release may do as well.
+    if foreign and status == 0 and run(ask, environment)[0] != 0:
+        facts["misled"] = [f"{variable}={os.environ[variable]}" for variable in foreign]
     return facts
 
 

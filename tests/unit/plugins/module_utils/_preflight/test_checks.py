@@ -132,9 +132,17 @@ def test_a_bad_link_is_told_by_the_hosts_own_interface():
     assert "ib0" in finding.problem.cause and "9000" in finding.problem.cause
 
 
+def test_what_leads_the_daemon_to_another_open_mpi_matters_where_mpirun_does_not_say_it():
+    facts = changed(("daemon", "misled"), ["OPAL_PREFIX=/opt/hpcx/ompi"])
+    assert ids(facts, dataclasses.replace(SETTINGS, gives_prefix=True)) == []
+    # Where mpirun runs, the run takes it out itself.
+    assert ids(facts, dataclasses.replace(SETTINGS, launcher="g2")) == []
+
+
 CASES = [
     (("environment", "LD_LIBRARY_PATH"), False, ("environment", "env-not-accepted")),
     (("daemon", "foreign"), True, ("daemon", "daemon-wrong-machine")),
+    (("daemon", "misled"), ["OPAL_PREFIX=/opt/hpcx/ompi"], ("daemon", "mpi-prefix-variable")),
     (("daemon", "version"), "4.1.6", ("version", "mpi-version-differs")),
     (("daemon", "runtime"), "libopen-rte.so.40.30.3", ("version", "mpi-version-differs")),
     (("program", "mpi"), None, ("program", "program-without-mpi")),

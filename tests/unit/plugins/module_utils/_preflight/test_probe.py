@@ -13,12 +13,14 @@ import subprocess
 import sys
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._mpi.openmpi import PREFIX_VARIABLES
 from ansible_collections.gpufabric.nccl.plugins.module_utils._net import read_addresses as addresses_of_libc
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.probe import (
     arrived,
     foreign_python_home,
     is_foreign,
     loader_of,
+    look,
     parse_addresses,
     parse_libraries,
     read_addresses,
@@ -48,6 +50,32 @@ MUSL = "Error loading shared library libmpi.so.40: No such file or directory (ne
 )
 def test_what_the_loader_misses(text, missing):
     assert parse_libraries(text)[0] == missing
+
+
+@pytest.mark.parametrize(("status", "misled"), [(1, ["OPAL_PREFIX=/opt/hpcx/ompi"]), (0, None)])
+def test_a_variable_that_leads_to_another_open_mpi_is_seen_if_it_does_harm(tmp_path, monkeypatch, status, misled):
+    (tmp_path / "bin").mkdir()
+    for name in ("mpirun", "orted"):
+        path = tmp_path / "bin" / name
+        path.write_text(f'#!/bin/sh\necho "mpirun (Open MPI) 4.1.4"\n[ -z "$OPAL_PREFIX" ] || exit {status}\n')
+        path.chmod(0o755)
+    monkeypatch.setenv("OPAL_PREFIX", "/opt/hpcx/ompi")
+    parameters = {
+        "libraries": [],
+        "program": None,
+        "variables": {},
+        "control": None,
+        "data_interface": None,
+        "daemon": "orted",
+        "prefix": str(tmp_path),
+        "places": [],
+        "foreign": PREFIX_VARIABLES,
+    }
+    daemon = look(parameters)["daemon"]
+    assert daemon["version"] == "mpirun (Open MPI) 4.1.4\n"
+    assert daemon.get("misled") == misled
+    monkeypatch.setenv("OPAL_PREFIX", str(tmp_path))
+    assert "misled" not in look(parameters)["daemon"]
 
 
 def test_what_the_loader_finds():
