@@ -148,8 +148,8 @@ def _only(candidates: t.Sequence[InterfaceAddress], what: str, addresses: t.Sequ
     if chosen:
         wrong = "more than one address fits"
         cure = (
-            ". If one interface has several, set the subnet of this host to ADDRESS/32, of the address that it sends from (ip route get), and"
-            " leave the interface unset"
+            ". If one interface has several, leave one on it; or, with Open MPI 5, set the subnet of this host to ADDRESS/32, of the address that"
+            " it sends from (ip route get), and leave the interface unset"
         )
     raise NodeError(
         f"{what}: {wrong}; name one by address, interface or subnet (roles: gpufabric_control_interface or"

@@ -296,6 +296,12 @@ ENTRIES = (
         found_by="mpi_preflight",
     ),
     entry(
+        "control-addresses",
+        "[{interface}|The control interface] has several addresses[: {own}], by which ranks of Open MPI 4 do not find each other.",
+        "Leave one address[, {address},] on it, put the others on an interface of their own, or use Open MPI 5.",
+        found_by="mpi_preflight",
+    ),
+    entry(
         "btl-interface-missing",
         "A setting of Open MPI names [{value}|an interface] for messages, which is not on [{where}|the host].",
         "Correct btl_tcp_if_include: set gpufabric_control_interface, or gpufabric_control_subnet if the names"

@@ -344,21 +344,30 @@ def _addresses(interface: Facts) -> list[str]:
 
 
 def _check_control(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:
-    control = control_of(seen, settings)
-    if control is None:
-        return
     own = {name: _addresses(entry) for name, entry in facts["interfaces"].items()}
-    others = "; ".join(f"{name}: {', '.join(items) or 'no address'}" for name, items in own.items() if name != "lo")
-    if "/" in control:
-        network = ipaddress.ip_network(control, strict=False)
-        found = [item for items in own.values() for item in items if ipaddress.ip_address(item) in network]
-    else:
-        found = own.get(control, [])
-    if not found:
-        yield problem("control-interface-missing", seen.name, others, interface=control, others=others)
-    elif seen.address not in found:
-        text = ", ".join(found)
-        yield problem("control-interface-address", seen.name, others, interface=control, address=seen.address, own=text)
+    control = control_of(seen, settings)
+    if control is not None:
+        others = "; ".join(f"{name}: {', '.join(items) or 'no address'}" for name, items in own.items() if name != "lo")
+        if "/" in control:
+            network = ipaddress.ip_network(control, strict=False)
+            found = [item for items in own.values() for item in items if ipaddress.ip_address(item) in network]
+        else:
+            found = own.get(control, [])
+        if not found:
+            yield problem("control-interface-missing", seen.name, others, interface=control, others=others)
+            return
+        if seen.address not in found:
+            text = ", ".join(found)
+            names = {"interface": control, "address": seen.address, "own": text}
+            yield problem("control-interface-address", seen.name, others, **names)
+            return
+    # Ranks of Open MPI 4 tell each other one address of an interface, and may connect from another, which their peers refuse.
+    if settings.daemon == "orted":
+        for interface, items in own.items():
+            several = [item for item in items if ":" not in item]
+            if interface != "lo" and seen.address in several and len(several) > 1:
+                text = ", ".join(several)
+                yield problem("control-addresses", seen.name, text, interface=interface, own=text, address=seen.address)
 
 
 def _check_callback(seen: Seen, facts: Facts, settings: Settings) -> t.Iterator[Problem]:

@@ -120,6 +120,19 @@ def test_a_host_may_call_its_networks_otherwise():
     assert findings_of(dataclasses.replace(one, control="", data=""), SETTINGS) == []
 
 
+@pytest.mark.parametrize("control", ["eth0", "10.0.0.0/24", "10.0.0.2/32", None])
+def test_several_addresses_of_the_control_interface_keep_ranks_of_open_mpi_4_apart(control):
+    """Seen with 4.1.4 and 4.1.8, in whatever order the addresses are; 5.0.11 runs."""
+    facts = changed(("interfaces", "eth0", "addresses"), ["10.0.0.112/24", "10.0.0.2/24", "fd00::2/64"])
+    four = dataclasses.replace(SETTINGS, control=control)
+    (finding,) = findings_of(seen_with(facts), four)
+    assert finding.problem.id == "control-addresses" and "10.0.0.112, 10.0.0.2" in finding.problem.cause
+    assert findings_of(seen_with(facts), dataclasses.replace(four, daemon="prted")) == []
+    # One more of IPv6 does no harm, and neither do those of other interfaces.
+    for interface, addresses in (("eth0", ["10.0.0.2/24", "fd00::2/64"]), ("lo", ["127.0.0.1/8", "10.0.0.9/32"])):
+        assert findings_of(seen_with(changed(("interfaces", interface, "addresses"), addresses)), four) == []
+
+
 def test_a_bad_link_is_told_by_the_hosts_own_interface():
     facts = copy.deepcopy(FACTS)
     facts["interfaces"]["ib0"] = facts["interfaces"].pop("net1")
@@ -127,7 +140,7 @@ def test_a_bad_link_is_told_by_the_hosts_own_interface():
     seen = {name: dataclasses.replace(seen_with(FACTS), name=name) for name in ("g1", "g3")}
     seen["g2"] = dataclasses.replace(seen_with(facts), data="ib0", links=bad)
     seen["g1"].facts, seen["g3"].facts = ({**FACTS, "interfaces": {}} for _name in seen if _name != "g2")
-    ((finding,),) = check_links(seen, SETTINGS).values()
+    (finding,) = check_links(seen, SETTINGS)["g2"]
     assert finding.problem.id == "data-mtu" and finding.problem.host == "g2"
     assert "ib0" in finding.problem.cause and "9000" in finding.problem.cause
 
@@ -150,6 +163,7 @@ CASES = [
     (("program", "nccl"), "/usr/lib/libnccl.so.2.21.5", ("program", "nccl-version-differs")),
     (("interfaces", "eth0", "addresses"), [], ("control", "control-interface-missing")),
     (("interfaces", "eth0", "addresses"), ["10.0.9.2/24"], ("control", "control-interface-address")),
+    (("interfaces", "eth0", "addresses"), ["10.0.0.2/24", "192.168.7.5/24"], ("control", "control-addresses")),
     (("callback", "status"), "refused", ("callback", "callback-refused")),
     (("callback", "status"), "unreachable", ("callback", "callback-unreachable")),
     (("callback", "status"), "not-ours", ("callback", "callback-not-ours")),
