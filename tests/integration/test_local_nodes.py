@@ -89,6 +89,7 @@ def predicted(role, tasks_from):
     return result
 
 
+@pytest.mark.slow
 def test_nodes_are_started_mended_added_and_removed_as_predicted(role, tmp_path):
     result = predicted(role, "main")
     assert result["changed"] and result["started"] == ["g1", "g2"]

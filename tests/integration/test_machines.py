@@ -240,6 +240,7 @@ def test_two_machines_with_one_address_of_the_data_network(machines, faults, tmp
     assert one not in {problem["host"] for problem in found}
 
 
+@pytest.mark.slow
 def test_tags_limits_and_plays_that_run_hosts_one_by_one(player, tmp_path):
     """What of a playbook is left out is either not needed, or an error."""
     inventory = tmp_path / "hosts.yml"

@@ -66,6 +66,7 @@ WAITING = {"ansible.builtin.wait_for": {"path": "/run/go-on", "timeout": 300}}
 TEARDOWN = role("key_exchange", "teardown")
 
 
+@pytest.mark.slow
 def test_what_a_play_has_lost_to_another_it_neither_goes_on_with_nor_removes(fresh_nodes, told):
     nodes, me = fresh_nodes, {"gpufabric_owner": "me@here"}
     before = {node: nodes.state(node) for node in nodes.names}

@@ -359,6 +359,7 @@ def test_every_ansible_core(pair, tmp_path, release):
     assert differences(pair, before) == []
 
 
+@pytest.mark.slow
 def test_a_host_that_the_inventory_leaves_out_is_not_diagnosed(pair, tmp_path):
     """Nothing runs there, and no run of that name is removed."""
     inventory = tmp_path / "hosts.yml"
@@ -374,6 +375,7 @@ def test_a_host_that_the_inventory_leaves_out_is_not_diagnosed(pair, tmp_path):
     assert differences(pair, before) == []
 
 
+@pytest.mark.slow
 def test_the_output_of_programs_goes_where_the_inventory_says(pair, tmp_path):
     inventory = tmp_path / "hosts.yml"
     inventory.write_text(json.dumps({"all": {"vars": {"nccl_benchmark_output_dir": str(tmp_path / "output")}}}))

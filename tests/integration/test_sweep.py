@@ -187,6 +187,7 @@ def test_a_sweep_stops_in_good_order_when_its_time_is_over(nodes, run, tmp_path)
     assert {entry["ranks_per_node"] for entry in written["sweep"]["bands"]} == {1, 2}
 
 
+@pytest.mark.slow
 def test_a_benchmark_after_a_sweep_in_one_playbook_has_no_sweep(nodes, tmp_path):
     settings = {**SMALL, "nccl_benchmark_max_bytes": "1K", "gpufabric_run_id": RUN_ID}
     sweep = {"nccl_benchmark_sweep": {"ranks_per_node": [1]}}

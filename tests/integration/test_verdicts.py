@@ -48,6 +48,7 @@ def test_rules_that_cannot_be_applied_are_told_before_anything_is_done(nodes, tm
     assert played.changed() == [] and not (tmp_path / "report").exists()
 
 
+@pytest.mark.slow
 def test_runs_are_kept_and_held_against_what_was_asked_for(nodes, player, tmp_path):
     baseline, kept = tmp_path / "baseline.json", {"rules": [{"name": "Alive", "limit": 1e-9}]}
     save = {"report_baseline": {"path": str(baseline), "mode": "save"}}
