@@ -342,13 +342,14 @@ def slow_part(config: pytest.Config) -> tuple[int, int]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the slow tests that are not to be run. Parts are neighbours, which share nodes, and all in all everything.
 
-    Of a test that rotates, each part has one case.
+    Of what rotates, each part has one: a case of a test, or a test of those whose marks have one name.
     """
     part, parts = slow_part(config)
     rotating: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("rotating"):
-            rotating.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        mark = item.get_closest_marker("rotating")
+        if mark:
+            rotating.setdefault("".join(mark.args) or item.nodeid.partition("[")[0], []).append(item)
     slow = [item for item in items if item.get_closest_marker("slow")]
     chosen = slow[part * len(slow) // parts : (part + 1) * len(slow) // parts] if parts else []
     for cases in rotating.values():
@@ -448,6 +449,10 @@ def fresh_nodes(make_nodes: t.Callable[[int], Nodes]) -> t.Iterator[Nodes]:
     nodes = make_nodes(2)
     yield nodes
     nodes.remove()
+
+
+#: Tests that each do a whole job, for minutes: CI has time for one of them.
+whole_job = pytest.mark.rotating("whole jobs")
 
 
 def slow(*values: t.Any) -> t.Any:

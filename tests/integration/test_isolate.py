@@ -21,7 +21,7 @@ import uuid
 
 import pytest
 from background import kill
-from conftest import Nodes, Played
+from conftest import Nodes, Played, whole_job
 
 GOOD, BAD = "100mbit", "5mbit"
 #: In GB/s, about as far from what good as from what bad nodes have: 0.0030 and 0.0009 between nodes, 0.0062 and 0.0009
@@ -175,6 +175,7 @@ def not_good(report: pathlib.Path) -> dict[str, tuple[str, str | None]]:
     return {e["node"]: (e["verdict"], e["where"]) for e in found["nodes"] if e["verdict"] != "good"}
 
 
+@whole_job
 def test_each_fault_is_told_though_the_controller_is_lost_in_the_middle(lab, tmp_path):
     before = {node: lab.nodes.state(node) for node in ("g1", "g4")}
     settings = {"isolate_screens": 1, "token": uuid.uuid4().hex}

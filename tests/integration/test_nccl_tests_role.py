@@ -16,7 +16,7 @@ import typing as t
 
 import pytest
 from background import wait
-from conftest import ROOT, Nodes, Played
+from conftest import ROOT, Nodes, Played, whole_job
 
 SOURCE = ROOT / "tests/stand_in/nccl-tests-2.19.6"
 
@@ -106,6 +106,7 @@ def mark_of(builders: Builders, node: str) -> dict[str, t.Any]:
     return json.loads(builders.nodes.shell(node, f"cat {INSTALLED}/.gpufabric-nccl-tests").stdout)
 
 
+@whole_job
 def test_programs_are_brought_to_the_others_and_run(builders, brought, tmp_path):
     assert "nccl-tests is built on g1 for 3 workers." in brought.output
     # The look; two to connect and one to remove that again. The first one has the build, which is there, and the sending as well.

@@ -16,7 +16,7 @@ import uuid
 import pytest
 import yaml
 from background import kill, wait
-from conftest import ROOT, slow
+from conftest import ROOT, slow, whole_job
 
 #: What users begin with, of another type of data and without the last protocol.
 EXAMPLE = yaml.safe_load((ROOT / "docs/examples/sweep.yml").read_text())["nccl_benchmark_sweep"]
@@ -77,7 +77,7 @@ def of_mpi_run(played):
     return played.result(action="gpufabric.nccl.mpi_run")
 
 
-@pytest.mark.parametrize("version", [slow(4), 5])
+@pytest.mark.parametrize("version", [slow(4), pytest.param(5, marks=whole_job)])
 def test_a_sweep(nodes, run, tmp_path, request, faster, version):
     openmpi = request.getfixturevalue("openmpi5") if version == 5 else {}
     # What the launcher has of a variable that is swept is not the setting of any point.
