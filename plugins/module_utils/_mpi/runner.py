@@ -81,15 +81,15 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._units import forma
 #: Seconds between two looks at what a program has printed.
 _TICK = 0.2
 _BLOCK = 1 << 18
-#: How much of an output is read at one look, so that a flood of it does not keep time-outs waiting.
-_MOST_BLOCKS = 128
+#: Seconds that an output is read at one look, so that a flood of it does not keep time-outs waiting.
+_LONGEST_LOOK = 1.0
 _LOST_DAEMON = LOST_DAEMON.encode()
 #: Outputs that are longer are compressed when their point is over.
 _LONG = 1 << 20
 #: What must stay free of the file system that a point prints to: so many bytes, or this part of a small one.
 _RESERVE, _RESERVED_PART = 64 << 20, 0.05
-#: How much is read for causes of each output that was too long.
-_MOST_DIAGNOSED = 16 << 20
+#: How much is read for causes of each output that was too long. Of short lines, this takes seconds.
+_MOST_DIAGNOSED = 4 << 20
 #: Bytes in which the usage of a program is found, after what MPI warns of on all ranks.
 _MOST_USAGE = 1 << 20
 _LONGEST_LINE = 1 << 16
@@ -169,14 +169,15 @@ class _Growing:
         return os.fstat(self._file.fileno()).st_size
 
     def advance(self, end: int | None = None) -> bool:
-        """Read what is new, at most so much, and not beyond ``end``; whether there was anything."""
-        for count in range(_MOST_BLOCKS):
+        """Read what is new, for a while, and not beyond ``end``; whether there was anything."""
+        begin, taken = time.monotonic(), self.taken
+        while time.monotonic() < begin + _LONGEST_LOOK:
             block = self._file.read(_BLOCK if end is None else min(_BLOCK, max(0, end - self.taken)))
             if not block:
-                return count > 0
+                break
             self.taken += len(block)
             self._feed(block)
-        return True
+        return self.taken > taken
 
     def close(self) -> None:
         self._file.close()
@@ -333,6 +334,9 @@ class _Runner:
         logged = self._logged(job)
         for line in logged.complaints if logged else ():
             watch.complain(line)
+        if overdue != "output":
+            # The rest of a flood is not worth the minutes that it takes.
+            watch.drain()
         results, unread = watch.finish(self._facts(list(watch.marks.found.values())) if passed else None)
         results = self._with_log(job, self._with_json(job, results), logged)
         problems = self._problems(job, overdue, process.returncode, watch, results, output, sizes, seen)
@@ -627,8 +631,7 @@ class _Watch:
         return {file.path: file.taken for file in (self._out, self._err)}
 
     def finish(self, facts: Facts | None) -> tuple[list[ResultDocument], str | None]:
-        """The result documents of all that was printed, or why there are none. ``facts``: of a run that passed, as of parse_results."""
-        self.drain()
+        """The result documents of what was read, or why there are none. ``facts``: of a run that passed, as of parse_results."""
         self._out.close()
         self._err.close()
         try:

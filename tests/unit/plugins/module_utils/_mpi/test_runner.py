@@ -205,7 +205,7 @@ print({end!r}); print({average!r})
         (SLEEP, {"orphan": 0.5}, "stopped", "orphaned"),
         ("while True: print('y' * 99)", {"output": 1 << 20}, "failed", "output-too-long"),
         # Longer than what is read for causes at once.
-        ("import sys\nwhile True: sys.stderr.write('y' * 9999)", {"output": 20 << 20}, "failed", "output-too-long"),
+        ("import sys\nwhile True: sys.stderr.write('y' * 9999)", {"output": 5 << 20}, "failed", "output-too-long"),
         ("print(1)", {"ranks": 2}, "failed", "mpi-missing"),
         (f"print({SEPARATE!r})", {}, "failed", "mpi-missing"),
         (f"print({ELSEWHERE!r})", {}, "failed", "ranks-differ"),
@@ -228,6 +228,20 @@ def test_what_goes_wrong_has_a_name_and_leaves_nothing(run, program, options, st
     assert point["problems"][0]["cause"] in run.result()["msg"]
     assert points_of(run) == set()
     wait(lambda: not follower.look().alive)
+
+
+def test_a_flood_keeps_no_limit_waiting(run, monkeypatch):
+    """To read all of it would take minutes, in which nobody is told anything."""
+    monkeypatch.setattr(runner, "_LONGEST_LOOK", 0.05)
+    monkeypatch.setattr(runner, "_MOST_DIAGNOSED", 1 << 16)
+    flood = "import sys, time; sys.stdout.write('y\\n' * (8 << 20)); print({!r}, flush=True); time.sleep(600)"
+    begin(run, plan(run, flood.format(TABLE), output=1 << 20))
+    follower = Follower(run)
+    wait(lambda: not follower.look().alive)
+    (point,) = run.result()["points"]
+    assert [problem["id"] for problem in point["problems"]] == ["output-too-long"]
+    # What comes after the limit is not read.
+    assert point["results"] == [] and points_of(run) == set()
 
 
 def test_who_follows_a_run_says_anew_how_long_it_goes_on_without_him(run):
@@ -551,6 +565,7 @@ def test_no_end_is_waited_for_of_what_goes_on_printing(run, tmp_path, monkeypatc
     assert watch.taken() == {output["stdout_path"]: 3, output["stderr_path"]: 3}
     with open(output["stdout_path"], "ab") as file:
         file.write(b"x" * 5)
+    watch.drain()
     watch.finish(None)
     assert watch.taken() == {output["stdout_path"]: 8, output["stderr_path"]: 6}
 
