@@ -398,8 +398,8 @@ followed:
   sample: false
 notes:
   description:
-    - Settings of O(mca), the environment or files of Open MPI on the launcher that the module changes or leaves out, and why, such as
-      parameters without effect in this version.
+    - Settings of O(mca), O(points[].env), the environment or files of Open MPI on the launcher that the module changes or leaves out,
+      and why, such as parameters without effect in this version.
   returned: O(state=finished) or O(state=started)
   type: list
   elements: str

@@ -283,4 +283,5 @@ def make_plan(params: dict[str, t.Any], run_dir: RunDir, account: Account, check
     # The module's own files are gone by the time that the first point is over.
     collecting = collecting_sources() if any(logs) else ()
     plan = Plan(jobs, files, tuple(hosts), limits, reach, collecting, hangs.looking_sources())
-    return plan, [*notes(launch), *map(str, conflicts(launch, os.environ))]
+    variables = {name: value for point in points for name, value in point.env.items()}
+    return plan, [*notes(launch, variables), *map(str, conflicts(launch, os.environ))]

@@ -206,6 +206,8 @@ _EXCLUSIVE = {
     "prte_if_exclude": "prte_if_include",
 }
 
+#: What Open MPI 4 and 5 call the program that logs in.
+_AGENTS = ("plm_rsh_agent", "plm_ssh_agent")
 _EXCLUDES = "interfaces to use and interfaces not to use exclude each other, and the run says which to use"
 _BATCH = "it makes mpirun take its hosts from a batch system and start its daemons there"
 
@@ -448,14 +450,22 @@ def _shown(name: str, value: str) -> str | None:
     return value if _SHOWN.search(name) and re.match(r"[ -~]{0,80}\Z", value) else None
 
 
-def notes(launch: Launch) -> list[str]:
-    """What is not passed on as the user has set it, and why, one text each; and that another agent logs in than that of the run."""
-    agents = [
-        f"mca: {name} is used in place of {' '.join(launch.agent)}, which has the keys and ports of the run"
-        for name in launch.mca
-        if name in ("plm_rsh_agent", "plm_ssh_agent")
-    ]
-    return [*(text for _name, _value, text in _translated(launch) if text), *agents]
+def notes(launch: Launch, variables: t.Mapping[str, str] | None = None) -> list[str]:
+    """What is not passed on as the user has set it, and why, one text each; and that another agent logs in than that of the run.
+
+    ``variables``: those of the points.
+    """
+    agent = f"is used in place of {' '.join(launch.agent)}, which has the keys and ports of the run"
+    told = [f"mca: {name} {agent}" for name in launch.mca if name in _AGENTS]
+    own, parameters = _variables(launch, {}), _parameters(launch)
+    for name, value in (variables or {}).items():
+        parameter = name.partition("_MCA_")[2]
+        if name in own and parameter in _AGENTS:
+            told.append(f"env: {name} {agent}")
+        elif name == f"OMPI_MCA_{parameter}" and parameters.get(parameter, value) != value:
+            words = f"--mca {parameter} {parameters[parameter]}"
+            told.append(f"env: {name} has no effect, for mpirun is told {words}; give it as mca")
+    return [*(text for _name, _value, text in _translated(launch) if text), *told]
 
 
 def environment(launch: Launch, inherited: t.Mapping[str, str], point: t.Mapping[str, str]) -> dict[str, str]:

@@ -194,6 +194,30 @@ def test_another_way_to_log_in_is_told(version, said):
     assert told[-1] == f"mca: plm_rsh_agent is used in place of {AGENT}, which has the keys and ports of the run"
 
 
+@pytest.mark.parametrize(
+    ("version", "name", "said"),
+    [
+        ("4.1.4", "OMPI_MCA_plm_rsh_agent", f"is used in place of {AGENT}, which has the keys and ports of the run"),
+        ("5.0.11", "PRTE_MCA_plm_ssh_agent", f"is used in place of {AGENT}, which has the keys and ports of the run"),
+        ("5.0.11", "OMPI_MCA_plm_rsh_agent", None),
+        (
+            "4.1.4",
+            "OMPI_MCA_btl_tcp_if_include",
+            "has no effect, for mpirun is told --mca btl_tcp_if_include eth0; give it as mca",
+        ),
+        ("4.1.4", "OMPI_MCA_mpi_show_mca_params", None),
+        ("4.1.4", "NCCL_DEBUG", None),
+    ],
+)
+def test_parameters_among_the_variables_of_a_point_are_told(version, name, said):
+    told = notes(launch(version), {name: "ssh -o StrictHostKeyChecking=no"})
+    assert told == ([f"env: {name} {said}"] if said else [])
+
+
+def test_parameters_of_a_point_that_are_the_runs_own_are_not_told():
+    assert notes(launch(), {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_pml": "ob1"}) == []
+
+
 def test_five_is_told_whose_parameter_it_is():
     command = argv(launch("5.0.11", mca={"plm_rsh_delay": "1", "osc": "rdma"}), {}, (), ["x"])
     assert pairs(command, "--prtemca") == {"plm_ssh_delay": "1"} and pairs(command, "--mca")["osc"] == "rdma"
