@@ -94,7 +94,7 @@ def test_runs_are_kept_and_held_against_what_was_asked_for(nodes, player, tmp_pa
     first = next(row for row in document["rows"] if row["size"] == 8)["out_of_place"]["time_us"]
     # What the three differ by counts too.
     assert slow["value"] == pytest.approx(2 * first, rel=1e-4) and 1.01 * first <= slow["limit"] < 1.1 * first
-    words = f"Impossible: {impossible['value']:.4g} GB/s at 32 KiB, 100 % below 1e+06 GB/s (the rule)"
+    words = f"Impossible: {impossible['value']:.4g} GB/s at 32 KiB, 100 % below 1,000,000 GB/s (the rule)"
     failure = one_line(again.records[-1]["result"]["msg"])
     for expected in (words, "64 ranks were bought", "The verdict is fail: all_reduce."):
         assert expected in failure and expected in told

@@ -398,9 +398,8 @@ class Judge:
         tolerance = least if noise is None else noise
         median = statistics.median(values)
         factor = 1 + tolerance / 100
-        source = f"the median of {runs_text(len(values))} in the baseline, {median:.5g}, and {tolerance:.3g} % " + (
-            "tolerance" if noise is None or tolerance == least else "noise"
-        )
+        kind = "tolerance" if noise is None or tolerance == least else "noise"
+        source = f"the median of {runs_text(len(values))} in the baseline, {_told(median)}, and {_told_percent(tolerance)} % {kind}"
         return (median * factor if rule.is_time else median / factor), source
 
 
@@ -473,7 +472,7 @@ def _cliff(rule: Rule, document: ResultDocument) -> dict[str, t.Any]:
         (
             max(times) / usual,
             size,
-            f"{max(times):.4g} us at {format_size(size)}, {max(times) / usual:.3g} times the {usual:.4g} us at"
+            f"{_told(max(times))} us at {format_size(size)}, {max(times) / usual:.3g} times the {_told(usual)} us at"
             f" {format_size(smaller)}",
         )
         for curve in _curves(rule, document)
@@ -661,7 +660,7 @@ def _entry(
     more = f", and at {len(missed) - 1} more sizes" if len(missed) > 1 else ""
     # ``percent`` of a time is a factor's, so that it can be compared with that of a bandwidth.
     told = _told_percent(round(100 * (value / limit - 1), 9) if limit else percent)
-    words = f"{value:.4g} {unit}{where}, {told} % {better} {limit:.4g} {unit} ({source}){more}"
+    words = f"{_told(value)} {unit}{where}, {told} % {better} {_told(limit)} {unit} ({source}){more}"
     return {**entry, "message": f"{rule.name}: {words}"}
 
 
@@ -693,6 +692,11 @@ def _band(rule: Rule) -> str:
         return f" at {format_size(low)}"
     low_words = f" from {format_size(low)}" if low is not None else ""
     return low_words + (f" up to {format_size(high)}" if high is not None else "")
+
+
+def _told(value: float) -> str:
+    """A bandwidth, or a time: of large sizes these have more digits than ``:.4g`` shows without an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 9999.5 else f"{value:.4g}"
 
 
 def _told_percent(percent: float) -> str:

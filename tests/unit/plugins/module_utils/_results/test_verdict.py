@@ -598,6 +598,14 @@ def test_rule_may_name_what_is_held_against_the_baseline():
     assert entry["limit"] == pytest.approx(half(G, 300.0)["time_us"] * 1.01, rel=1e-5)
 
 
+def test_times_of_large_sizes_are_told_without_an_exponent():
+    before = [document([(8 * G, busbw)]) for busbw in (370.0, 374.0, 366.0)]
+    entry = Judge(baseline=make_baseline(before)).judge(document([(8 * G, 5.0)]))["verdicts"][1]
+    assert entry["value"] == pytest.approx(3221225.47, rel=1e-5)
+    assert entry["message"].startswith("out-of-place time against the baseline: 3,221,225 us at 8 GiB, ")
+    assert "in the baseline, 43,530, and " in entry["message"] and "e+0" not in entry["message"]
+
+
 @pytest.mark.parametrize(
     ("collective", "ranks", "hosts", "changes", "bus"),
     [
