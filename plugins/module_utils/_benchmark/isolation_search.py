@@ -235,8 +235,9 @@ def verdict(state: State) -> dict[str, t.Any]:
     }
 
 
-def screen_groups(nodes: t.Sequence[str], screen: int, screens: int) -> list[list[str]]:
+def screen_groups(nodes: t.Sequence[str], screen: int, screens: int, least: int = 1) -> list[list[str]]:
     """The groups of a screen, disjoint, each of about the square root of N nodes. ``screens``: how many there are in all.
+    ``least``: the nodes that each of one or two screens has, if there are as many.
 
     Of two, the first has neighbours, and the second those that are as far apart as there are groups. For more, nodes stand in rows
     of p. Each screen has lines of another slope, and screen p the rows: there are fewer of these, and faults may be in all. Two
@@ -244,6 +245,7 @@ def screen_groups(nodes: t.Sequence[str], screen: int, screens: int) -> list[lis
     """
     width = _width(len(nodes), screens)
     if screens <= _ACROSS:
+        width = min(width, max(1, len(nodes) // least))
         return [list(nodes[start::width]) for start in range(width)] if screen else _parted(nodes, width)
     groups: dict[int, list[str]] = {}
     for position, node in enumerate(nodes):
@@ -528,18 +530,21 @@ def _stage_groups(known: _Knowledge, stage: str | int) -> list[list[str]]:
         pairs = pair_groups(nodes, int(stage))
         return [pair for pair in pairs if not known.out & set(pair)]
     left_out = known.out | known.bad
-    lines = screen_groups(nodes, int(stage), _screens(known.state))
+    least = _least(known.state)
+    lines = screen_groups(nodes, int(stage), _screens(known.state), least if known.state["pairs_are_faster"] else 1)
     groups = [[node for node in group if node not in left_out] for group in lines]
     groups = sorted((group for group in groups if group), key=len, reverse=True)
-    while len(groups) > 1 and len(groups[-1]) < 2:
+    while len(groups) > 1 and len(groups[-1]) < least:
         last = groups.pop()
         groups[-1] += last
+        groups.sort(key=len, reverse=True)
     return [group for group in groups if len(group) > 1]
 
 
 def _plan_answers(known: _Knowledge, planned: _Round) -> None:
     """Groups that tell why others are slow."""
     useless = known.bad | known.out
+    parts: list[tuple[list[str], Group]] = []
     for group, outcome in known.outcomes.items():
         if outcome is None and len(group) > 1 and not group & useless:
             planned.add(group, again=True)
@@ -548,8 +553,10 @@ def _plan_answers(known: _Knowledge, planned: _Round) -> None:
         for test in known.state["tests"]:
             rest = frozenset(test["nodes"]) - useless
             if test["screen"] and 1 < len(rest) < len(test["nodes"]):
-                planned.add(rest)
-    parts: list[tuple[list[str], Group]] = []
+                if len(rest) >= _least(known.state):
+                    planned.add(rest)
+                elif not any(rest < group and not group & useless for group in known.values):
+                    parts.append((known.ordered(rest), frozenset()))
     alike: set[str] = set()
     asked = known.open_questions()
     for group in asked:
@@ -596,11 +603,8 @@ def _plan_parts(known: _Knowledge, planned: _Round, parts: t.Sequence[tuple[list
         if not taken & set(part):
             taken |= set(part)
             wanted.append((part, avoided))
-    state = known.state
-    unlike = state["mode"] == "adaptive" and state["pairs_are_faster"] and state["limits"]["between"] is None
     before = len(planned.groups)
-    if unlike:
-        _add_parts(known, planned, wanted, taken, _UNLIKE)
+    _add_parts(known, planned, wanted, taken, _least(known.state))
     if len(planned.groups) == before:
         _add_parts(known, planned, wanted, taken, 2)
 
@@ -692,6 +696,11 @@ def _parted(items: t.Sequence[str], number: int) -> list[list[str]]:
 def _fewest(pairs_are_faster: bool, limit: float | None) -> int:
     """How many nodes can be told by groups. Where there is a limit, groups are not compared with pairs."""
     return _FEWEST_UNLIKE if pairs_are_faster and limit is None else _FEWEST
+
+
+def _least(state: State) -> int:
+    """The nodes that a group has at least, where there are as many. A pair that is faster than larger groups would hide what is slow in them."""
+    return _UNLIKE if state["mode"] == "adaptive" and state["pairs_are_faster"] else 2
 
 
 def _screens(state: State) -> int:

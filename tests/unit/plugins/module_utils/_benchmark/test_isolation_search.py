@@ -362,19 +362,44 @@ def test_bad_nodes_are_not_good_because_a_pair_with_one_is_as_fast_as_larger_gro
 
 
 def test_a_slow_path_is_found_where_pairs_are_compared_with_pairs_as_these_are_faster():
-    nodes = names(49)
-    groups = screen_groups(nodes, 0, 1)
-    # Four of the seven groups are pairs.
-    away = {node: "no route to host" for group in groups[:4] for node in group[2:]}
-    slow = set(groups[1][:2])
+    nodes = names(15)
+    state = new_state(nodes, inside="none", pairs_are_faster=True)
+    groups = plan_round(state)
+    # With 14 nodes, pairs follow.
+    lost = {"nodes": groups[-1], "value": None, "reason": "no route to host", "unreachable": groups[-1][-1:]}
+    state = observe(state, [*({"nodes": group, "value": 100.0} for group in groups[:-1]), lost])
 
     def measure(group):
-        return 100.0 if len(group) > 2 else 90.0 if set(group) == slow else 150.0
+        return 100.0 if len(group) > 2 else 90.0 if set(group) == set(nodes[:2]) else 150.0
 
-    state = new_state(nodes, inside="none", screens=1, unreachable=away, pairs_are_faster=True)
     unreachable, links = found(run(state, measure))
-    assert unreachable.keys() == away.keys()
-    assert [set(link) for link in links] == [slow]
+    assert unreachable.keys() == {groups[-1][-1]}
+    assert [set(link) for link in links] == [set(nodes[:2])]
+
+
+def slow_by_a_nic(bad):
+    """As all_reduce by trees: two nodes are faster than more, and faster than good ones even with a bad one."""
+    return lambda group: (135.0 if len(group) == 2 else 100.0) * (0.82 if bad in group else 1.0)
+
+
+@pytest.mark.parametrize("screens", [1, 2, None])
+@pytest.mark.parametrize("number", [15, 18, 26])
+def test_a_pair_that_is_left_of_a_group_hides_no_bad_node_where_pairs_are_faster(number, screens):
+    nodes = names(number)
+    for bad, other, *gone in screen_groups(nodes, 0, screens or 3):
+        away = dict.fromkeys(gone, "no route to host")
+        state = new_state(nodes, "adaptive", "none", screens, None, None, 10, None, away, True)
+        if state["mode"] == "adaptive":
+            unlike, links = found(run(state, slow_by_a_nic(bad)))
+            assert unlike.keys() == {bad, *away} and other not in unlike and links == []
+
+
+@pytest.mark.parametrize("number", [6, 7, 8, 12, 16])
+def test_a_limit_finds_a_bad_node_that_pairs_hide(number):
+    nodes = names(number)
+    for bad in nodes:
+        state = run(new_state(nodes, inside="none", limit=92, pairs_are_faster=True), slow_by_a_nic(bad))
+        assert found(state) == ({bad: ("bad", None)}, []) and verdict(state)["together"] == []
 
 
 def test_where_nothing_is_measured_no_group_is_run_again():
