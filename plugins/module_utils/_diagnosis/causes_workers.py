@@ -98,13 +98,13 @@ ENTRIES = (
     ),
     entry(
         "node-slow-between",
-        "The node is slow together with others, but fast alone.",
+        "The node is slow, or fails, together with others, but not alone.",
         "Check its network cards, cables and switch ports.",
         found_by=_SEARCH,
     ),
     entry(
         "node-slow",
-        "The node is slow together with others; it has not run alone.",
+        "The node is slow, or fails, together with others; it has not run alone.",
         "Check its network and the machine itself.",
         found_by=_SEARCH,
     ),
