@@ -142,6 +142,19 @@ def test_a_fixed_port_of_another_program_changes_nothing(nodes):
     assert nodes.state("g1") == before
 
 
+def test_a_fixed_port_of_the_runs_own_sshd_whose_directory_was_removed(nodes):
+    before = nodes.state("g1")
+    fixed = sshd("swept", port=18025)
+    (first,) = nodes.modules([fixed])
+    # As systemd-tmpfiles does with what is old.
+    nodes.shell("g1", "rm -r /run/gpufabric/swept")
+    second, third, _absent = nodes.modules([fixed, fixed, sshd("swept", state="absent")])
+    assert first["port"] == second["port"] == 18025 and second["pid"] != first["pid"]
+    # It answers with its own keys.
+    assert not third["changed"] and third["pid"] == second["pid"]
+    assert nodes.state("g1") == before
+
+
 def test_runs_do_not_meet_and_nothing_is_left(nodes):
     before = nodes.state("g1")
     one, two = nodes.modules([sshd("one"), sshd("two")])

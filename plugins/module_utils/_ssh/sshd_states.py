@@ -42,7 +42,9 @@ def have_running(
         "before": sshd.account.found + ("# with former limits (ulimit)\n" if outdated else "") + instance.describe(),
         "after": sshd.account.line + describe(desired, running=True),
     }
-    if changed and settings.port and settings.port != instance.port:
+    # One whose directory was removed meanwhile has the port still, and is ended by the start.
+    is_in_use = instance.config is None and sshd.listener() is not None
+    if changed and settings.port and settings.port != instance.port and not is_in_use:
         check_port_is_free(settings, sshd.run_dir)
     if not check_mode:
         take()
