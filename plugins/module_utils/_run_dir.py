@@ -276,7 +276,10 @@ class RunDir:
         there = [os.path.basename(path) for path in self.places if os.path.lexists(path)]
         if other or there:
             what = f"belongs to the run {other}" if other else f"has {', '.join(there)} already, which no run made"
-            raise NodeError(f"run_dir: {self.path} {what}; set run_dir to a directory of its own", has_cure=True)
+            raise NodeError(
+                f"run_dir: {self.path} {what}; set run_dir (in playbooks gpufabric_run_dir) to a directory of its own",
+                has_cure=True,
+            )
 
     def _check_way(self, existing: str) -> None:
         """Raise NodeError where another user can put something else in place of the directory, as far as it exists."""
@@ -284,7 +287,8 @@ class RunDir:
             if path != self.path:
                 raise NodeError(
                     f"run_dir: {path}, on the way to {self.path}, {whose} can put another directory there;"
-                    f" set run_dir to a path below directories of root and of {_user(self.uid)} that nobody else may write",
+                    f" set run_dir (in playbooks gpufabric_run_dir) to a path below directories of root and of {_user(self.uid)} that"
+                    " nobody else may write",
                     has_cure=True,
                 )
         self._check_owner()
@@ -303,7 +307,8 @@ class RunDir:
         if not self._is_owned(status):
             raise NodeError(
                 f"run_dir: {path} is not a directory that only {_user(self.uid)} may write"
-                f" (owner uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}); remove it or set run_dir",
+                f" (owner uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o});"
+                " remove it or set run_dir (in playbooks gpufabric_run_dir)",
                 has_cure=True,
             )
 

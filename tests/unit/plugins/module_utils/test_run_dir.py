@@ -285,7 +285,10 @@ def test_of_two_machines_that_mark_a_directory_at_once_one_has_it(tmp_path, monk
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
     RunDir("one", str(tmp_path / "runs")).create()
-    with pytest.raises(NodeError, match="runs belongs to the run one; set run_dir to a directory of its own"):
+    with pytest.raises(
+        NodeError,
+        match=r"runs belongs to the run one; set run_dir \(in playbooks gpufabric_run_dir\) to a directory of its own",
+    ):
         RunDir("two", str(tmp_path / "runs")).create()
 
 

@@ -71,7 +71,7 @@ def nothing_runs(tmp_path):
             # As /tmp is.
             {"run_dir": "{public}"},
             "run_dir: {public} is not a directory that only {user} may write (owner uid {uid}, mode 0777);"
-            " remove it or set run_dir",
+            " remove it or set run_dir (in playbooks gpufabric_run_dir)",
         ),
         (
             {"accept_env": ["LD PATH"]},
