@@ -267,8 +267,8 @@ ENTRIES = (
     entry(
         "ssh-auth-refused",
         "sshd accepts none of the keys that [{user}|the user] offers.",
-        "Between workers, take plm_rsh_agent out of nccl_benchmark_mca and nccl_benchmark_env if it is there. Then run key_exchange"
-        " again, which writes authorized_keys on all hosts and renews keys that have expired (key_exchange_key_lifetime). From the controller, check"
+        "Between workers, take plm_rsh_agent out of nccl_benchmark_mca if it is there. Then run key_exchange again, which writes"
+        " authorized_keys on all hosts and renews keys that have expired (key_exchange_key_lifetime). From the controller, check"
         " ansible_user, ansible_ssh_private_key_file and authorized_keys of the host. sshd's log on the host names the reason.",
         signature(
             "Permission denied (",

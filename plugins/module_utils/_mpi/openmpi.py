@@ -455,24 +455,30 @@ def notes(launch: Launch, variables: t.Mapping[str, str] | None = None) -> list[
 
     ``variables``: those of the points.
     """
-    agent = f"is used in place of {' '.join(launch.agent)}, which has the keys and ports of the run"
-    told = [f"mca: {name} {agent}" for name in launch.mca if name in _AGENTS]
-    own, parameters = _variables(launch, {}), _parameters(launch)
+    agent = f"{' '.join(launch.agent)}, which has the keys and ports of the run"
+    told = [f"mca: {name} is used in place of {agent}" for name in launch.mca if name in _AGENTS]
+    parameters = _parameters(launch)
     for name, value in (variables or {}).items():
         parameter = name.partition("_MCA_")[2]
-        if name in own and parameter in _AGENTS:
-            told.append(f"env: {name} {agent}")
+        if _is_agent(launch, name):
+            told.append(f"env: {name} has no effect, for mpirun logs in by {agent}")
         elif name == f"OMPI_MCA_{parameter}" and parameters.get(parameter, value) != value:
             words = f"--mca {parameter} {parameters[parameter]}"
             told.append(f"env: {name} has no effect, for mpirun is told {words}; give it as mca")
     return [*(text for _name, _value, text in _translated(launch) if text), *told]
 
 
+def _is_agent(launch: Launch, name: str) -> bool:
+    """Whether a variable says how mpirun logs in."""
+    return name.partition("_MCA_")[2] in _AGENTS and name in _variables(launch, {})
+
+
 def environment(launch: Launch, inherited: t.Mapping[str, str], point: t.Mapping[str, str]) -> dict[str, str]:
     """The environment to start mpirun in: inherited, but for what contradicts it, plus the launch's settings and the point's."""
     values = _values(launch, {})
     kept = {name: text for name, text in inherited.items() if not _leftover(name, text, launch, values)}
-    own = {name: value for name, value in point.items() if name != "LD_LIBRARY_PATH"}
+    # A point has variables for its ranks; mpirun's own ways are the launch's.
+    own = {name: value for name, value in point.items() if name != "LD_LIBRARY_PATH" and not _is_agent(launch, name)}
     return {**kept, **_variables(launch, {**inherited, **point}), **launch.node_env, **own}
 
 

@@ -194,11 +194,14 @@ def test_another_way_to_log_in_is_told(version, said):
     assert told[-1] == f"mca: plm_rsh_agent is used in place of {AGENT}, which has the keys and ports of the run"
 
 
+NO_AGENT = f"has no effect, for mpirun logs in by {AGENT}, which has the keys and ports of the run"
+
+
 @pytest.mark.parametrize(
     ("version", "name", "said"),
     [
-        ("4.1.4", "OMPI_MCA_plm_rsh_agent", f"is used in place of {AGENT}, which has the keys and ports of the run"),
-        ("5.0.11", "PRTE_MCA_plm_ssh_agent", f"is used in place of {AGENT}, which has the keys and ports of the run"),
+        ("4.1.4", "OMPI_MCA_plm_rsh_agent", NO_AGENT),
+        ("5.0.11", "PRTE_MCA_plm_ssh_agent", NO_AGENT),
         ("5.0.11", "OMPI_MCA_plm_rsh_agent", None),
         (
             "4.1.4",
@@ -212,6 +215,13 @@ def test_another_way_to_log_in_is_told(version, said):
 def test_parameters_among_the_variables_of_a_point_are_told(version, name, said):
     told = notes(launch(version), {name: "ssh -o StrictHostKeyChecking=no"})
     assert told == ([f"env: {name} {said}"] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), [("4.1.4", "OMPI_MCA_plm_rsh_agent"), ("5.0.11", "PRTE_MCA_plm_ssh_agent")]
+)
+def test_an_agent_of_a_point_is_not_that_of_the_launch(version, name):
+    assert environment(launch(version), {}, {name: "ssh -p 22"})[name] == AGENT
 
 
 def test_parameters_of_a_point_that_are_the_runs_own_are_not_told():
