@@ -31,14 +31,7 @@ class ActionModule(ClusterRoleAction):
         namespace = self.shared["namespace"]
         if arguments["operator"] and not self._has_operator():
             return self.failure([problem("operator-missing").as_dict()], "")
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectRulesReview",
-            # Nothing is stored; kubernetes.core asks for a name.
-            "metadata": {"generateName": "gpufabric-"},
-            "spec": {"namespace": namespace},
-        }
-        status = self.change(definition=review, namespace=None)["result"]["status"]
+        status = self.rules(namespace)
         missing = missing_permissions(status, arguments["needs"])
         if not missing:
             return {"context": kubectl_config(self._cluster).get("context", "")}

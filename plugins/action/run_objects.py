@@ -13,6 +13,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_res
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
     POLICY,
     RUN_KINDS,
+    TO_SHIELD,
     claimed,
     namespaces_of,
     object_name,
@@ -25,6 +26,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects impor
     selector,
     with_start_of,
 )
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import missing_permissions
 from ansible_collections.gpufabric.nccl.plugins.module_utils._text import clean, one_line
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import ClusterRoleAction, Unanswered
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._owner import claim_of, owner_of_run
@@ -106,6 +108,9 @@ class ActionModule(ClusterRoleAction):
         policy = self._arguments["policy"]
         # The first claims the run, the last makes pods: there is to be no moment in which they have no NetworkPolicy.
         wanted = [*self._objects[:1], *([policy] if policy else []), *self._objects[1:]]
+        # Whoever may make one, but not find or remove it, would leave it behind.
+        if self._can_do_without and missing_permissions(self.rules(self.shared["namespace"]), [TO_SHIELD]):
+            wanted = self._without_policy()
         try:
             answer = self.change(resource_definition=claimed(wanted), apply=True)
         except Unanswered as error:
@@ -253,15 +258,20 @@ class ActionModule(ClusterRoleAction):
             raise
         return bool(answer["changed"])
 
+    @property
+    def _can_do_without(self) -> bool:
+        """Whether there is to be a NetworkPolicy only if the account may make and remove one."""
+        return bool(self._arguments["policy"]) and not self._arguments["policy_required"]
+
     def _is_refused(self, error: Unanswered) -> bool:
         """Whether the account may not make the NetworkPolicy that it can go on without."""
-        if not self._arguments["policy"] or self._arguments["policy_required"]:
+        if not self._can_do_without:
             return False
         return "kube-forbidden" in {item["id"] for item in error.problems} and "networkpolicies" in error.message
 
     def _without_policy(self) -> list[Object]:
         self.show(
-            "No NetworkPolicy keeps other pods from those of this run: the account may not make one in namespace"
+            "No NetworkPolicy keeps other pods from those of this run: the account may not make and remove one in namespace"
             f" {self.shared['namespace']}."
         )
         return list(self._objects)

@@ -149,6 +149,18 @@ class ClusterMixin(ActionBase):
             raise Unanswered(answer)
         return answer
 
+    def rules(self, namespace: str) -> dict[str, t.Any]:
+        """What the user may do in a namespace: the status of a SelfSubjectRulesReview. Raises Unanswered."""
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectRulesReview",
+            # Nothing is stored; kubernetes.core asks for a name.
+            "metadata": {"generateName": "gpufabric-"},
+            "spec": {"namespace": namespace},
+        }
+        status: dict[str, t.Any] = self.change(definition=review, namespace=None)["result"]["status"]
+        return status
+
     def crash_logs(self, pods: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, str]:
         """The last log lines of pods that have crashed, by pod. A log that may not be read is empty."""
         logs = {}

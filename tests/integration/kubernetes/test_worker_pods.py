@@ -453,7 +453,7 @@ def test_user_who_may_not_make_network_policies_goes_on_without_and_is_told(runs
     for arguments in (("--check",), ()):
         played = runs.play(*arguments, **own)
         assert played.returncode == 0, played.output
-        told = "No NetworkPolicy keeps other pods from those of this run: the account may not make one in namespace"
+        told = "No NetworkPolicy keeps other pods from those of this run: the account may not make and remove one in namespace"
         assert played.output.count(told) == 1, played.output
     assert runs.result()["verdict"] == "pass" and runs.ours() == []
     required = runs.play(worker_pods_network_policy=True, **own)

@@ -26,6 +26,7 @@ class Cluster:
 
     def __init__(self):
         self.objects, self.calls, self.forbidden = {}, [], set()
+        self.rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
         self._uids = (f"u{number}" for number in itertools.count())
 
     def __call__(self, module_name, module_args, task_vars):
@@ -51,6 +52,8 @@ class Cluster:
     def k8s(self, namespace=None, **arguments):
         if arguments.get("state") == "absent":
             return self.delete(**arguments)
+        if "definition" in arguments:
+            return {"changed": True, "result": {"status": {"resourceRules": self.rules}}}
         results = []
         for item in copy.deepcopy(arguments["resource_definition"]):
             key = item["kind"], item["metadata"]["name"]
@@ -239,6 +242,15 @@ def test_an_account_that_may_make_no_policy_goes_on_without_unless_it_is_require
         again = present(play, plan(), **more)
         assert not again.get("failed") and again["created"] is created
         assert capsys.readouterr().out.count("No NetworkPolicy") == 1
+
+
+def test_a_policy_that_the_account_could_not_remove_is_not_made_unless_it_is_required(play, plan, cluster, capsys):
+    verbs = ["get", "create", "patch", "delete"]
+    cluster.rules = [{"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": verbs}]
+    made = present(play, plan())
+    assert cluster.names() == ["Service", "StatefulSet"] and "No NetworkPolicy" in capsys.readouterr().out
+    assert play("absent", objects=made["made"])["problems"] == [] and cluster.names() == []
+    assert present(play, plan(), policy_required=True)["created"] and "NetworkPolicy" in cluster.names()
 
 
 def test_pods_of_a_play_that_begins_while_another_removes_stay(play, plan, cluster, monkeypatch):
