@@ -9,11 +9,7 @@ import typing as t
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import API_VERSION
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.pods import TO_ADOPT, missing_permissions
-from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
-    ClusterRoleAction,
-    Unanswered,
-    kubectl_config,
-)
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import ClusterRoleAction, Unanswered
 
 
 class ActionModule(ClusterRoleAction):
@@ -27,14 +23,14 @@ class ActionModule(ClusterRoleAction):
     }
 
     def act_on_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        """The context for other modules, or a failure. Raises Unanswered."""
+        """Nothing, or a failure. Raises Unanswered."""
         namespace = self.shared["namespace"]
         if arguments["operator"] and not self._has_operator():
             return self.failure([problem("operator-missing").as_dict()], "")
         status = self.rules(namespace)
         missing = missing_permissions(status, arguments["needs"])
         if not missing:
-            return {"context": kubectl_config(self._cluster).get("context", "")}
+            return {}
         ways = {name: arguments[name] for name in ("adopting", "rendering") if arguments[name]}
         if missing_permissions(status, TO_ADOPT):
             ways.pop("adopting", None)

@@ -58,7 +58,7 @@ class ActionModule(PlanAction):
     """Takes the next step of a search for the role isolate."""
 
     ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
-        "step": {"type": "str", "choices": ["check", "begin", "observe", "report", "mark"], "required": True},
+        "step": {"type": "str", "choices": ["check", "begin", "observe", "report"], "required": True},
         "infos": {"type": "dict", "default": {}},
         "peers": {"type": "list", "elements": "dict", "default": []},
         "lost": {"type": "dict", "default": {}},
@@ -67,8 +67,6 @@ class ActionModule(PlanAction):
         "search": {"type": "dict", "default": {}},
         "runs": {"type": "dict", "default": {}},
         "adopted": {"type": "bool"},
-        "pods": {"type": "list", "elements": "dict", "default": []},
-        "nodes": {"type": "list", "elements": "dict", "default": []},
     }
 
     def plan(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -107,10 +105,7 @@ class ActionModule(PlanAction):
             }
         if step == "observe":
             return _isolation.observed(search, arguments["runs"])
-        if step == "report":
-            return _isolation.report(search["document"], boolean(own["fail_on_bad"]), arguments["adopted"])
-        marks = {"kind": own["mark"], "key": own["mark_key"], "verdicts": own["mark_verdicts"]}
-        return _isolation.marks(search["document"], arguments["pods"], arguments["nodes"], marks)
+        return _isolation.report(search["document"], boolean(own["fail_on_bad"]), arguments["adopted"])
 
     def _completed(self, own: dict[str, t.Any]) -> dict[str, t.Any]:
         """The role's variables, with the benchmark's in place of those that have no value. Raises OptionError."""

@@ -48,10 +48,4 @@ EXAMPLES = r"""
   check_mode: false
 """
 
-RETURN = r"""
-context:
-  description: The context that modules of kubernetes.core need to ask the same cluster. Empty if a variable says which cluster that is.
-  returned: success
-  type: str
-  sample: gpus
-"""
+RETURN = r""" # """

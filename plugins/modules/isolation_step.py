@@ -26,9 +26,8 @@ options:
       - V(begin) begins a search, or continues the one in O(earlier), with the nodes of O(infos), O(peers) and O(lost).
       - V(observe) takes the results of a round, O(runs), into O(search), and plans the next round.
       - V(report) makes the report of O(search).
-      - V(mark) decides which nodes of a cluster get the mark, of the O(pods) and O(nodes) there.
     type: str
-    choices: [check, begin, observe, report, mark]
+    choices: [check, begin, observe, report]
     required: true
   infos:
     description: The result of M(gpufabric.nccl.mpi_node_info), by the node's name in the inventory.
@@ -64,18 +63,9 @@ options:
   adopted:
     description: Whether the play found its nodes as pods (V(true)), or made them (V(false)). Without it they are hosts of the inventory.
     type: bool
-  pods:
-    description: The pods of the namespace, as the cluster returns them.
-    type: list
-    elements: dict
-    default: []
-  nodes:
-    description: The nodes of the cluster, as the cluster returns them.
-    type: list
-    elements: dict
-    default: []
 seealso:
   - module: gpufabric.nccl.benchmark_plan
+  - module: gpufabric.nccl.mark_nodes
 """
 
 EXAMPLES = r"""
@@ -152,23 +142,6 @@ table:
   returned: V(report)
   type: str
   sample: "g3  bad  inside  alone: 0.003696 GB/s (limit 0.01 GB/s)"
-value:
-  description: The value of the mark.
-  returned: V(mark)
-  type: str
-  sample: bad
-present:
-  description: The nodes of the cluster that get the mark.
-  returned: V(mark)
-  type: list
-  elements: str
-  sample: [n1]
-absent:
-  description: The nodes of the cluster that lose the mark.
-  returned: V(mark)
-  type: list
-  elements: str
-  sample: [n2]
 problems:
   description: What keeps the nodes from running anything, or, with V(report), what is wrong with the nodes that are not good.
   returned: failure, and V(report)

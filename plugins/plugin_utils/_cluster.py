@@ -21,6 +21,7 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import (
     answer_of,
@@ -75,28 +76,54 @@ def cluster_of(variables: t.Mapping[str, t.Any]) -> dict[str, str | None]:
     return {name: variables[variable] or os.environ.get(f"K8S_AUTH_{name.upper()}") for name, variable in names.items()}
 
 
+class _ConfigError(ValueError):
+    """The configuration for the cluster is not usable: why, with its path."""
+
+
 def kubectl_config(cluster: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """What modules of kubernetes.core need to ask the cluster that kubectl asks: ``context`` or ``kubeconfig``, if nothing says which.
+    """The ``context`` by which modules of kubernetes.core ask the cluster that kubectl asks, if nothing says which. Raises _ConfigError.
 
     Of the files of KUBECONFIG, the first that has a current context counts to kubectl, and the last to them. In a pod, such as one that a
     pipeline runs in, they take its service account first, and kubectl the kubeconfig. ``cluster``: values of CLUSTER_ARGUMENTS.
     """
-    if any(cluster.get(name) or os.environ.get(f"K8S_AUTH_{name.upper()}") for name in ("kubeconfig", "context")):
+    if os.environ.get("K8S_AUTH_HOST"):
+        # As a credential of AWX gives it. Files do not count then.
         return {}
-    paths = os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
+    told, context = (
+        cluster.get(name) or os.environ.get(f"K8S_AUTH_{name.upper()}") for name in ("kubeconfig", "context")
+    )
+    paths = told or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    configs = _read_configs(paths)
+    if (told or context) and not configs:
+        raise _ConfigError(f"{paths} does not exist")
+    current = context or next(filter(None, (config.get("current-context") for config in configs)), None)
+    if told and not current:
+        raise _ConfigError(f"{paths} has no current-context")
+    known = [item["name"] for config in configs for item in config.get("contexts") or () if "name" in item]
+    if current and current not in known:
+        raise _ConfigError(f"{paths} has no context {current}{', but ' + ', '.join(map(str, known)) if known else ''}")
+    return {"context": str(current)} if current and not (told or context) else {}
+
+
+def _read_configs(paths: str) -> list[dict[str, t.Any]]:
+    """The files that there are. Raises _ConfigError."""
+    configs = []
     for path in filter(None, paths.split(os.pathsep)):
         try:
-            with open(path, encoding="utf-8") as file:
+            with open(os.path.expanduser(path), encoding="utf-8") as file:
                 config = yaml.safe_load(file)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (OSError, ValueError, yaml.YAMLError):
-            # A person is to know, as of kubectl.
-            return {"kubeconfig": paths}
-        context = config.get("current-context") if isinstance(config, dict) else None
-        if context:
-            return {"context": str(context)}
-    return {}
+        except OSError as error:
+            raise _ConfigError(f"{path}: {error.strerror}") from error
+        except (ValueError, yaml.YAMLError) as error:
+            mark = getattr(error, "problem_mark", None)
+            # Not what stands there, which may be a token.
+            raise _ConfigError(f"{path} is not YAML{f', see line {mark.line + 1}' if mark else ''}") from error
+        if not isinstance(config, dict):
+            raise _ConfigError(f"{path} is {'empty' if config is None else 'no kubeconfig'}")
+        configs.append(config)
+    return configs
 
 
 class Unanswered(Exception):
@@ -182,7 +209,14 @@ class ClusterMixin(ActionBase):
 
     def execute(self, module: str, **arguments: t.Any) -> dict[str, t.Any]:
         """Run a module of kubernetes.core on the cluster, again and again where the API server is away for a while."""
-        given = {**kubectl_config(self._cluster), **self._cluster, **arguments}
+        try:
+            given = {**kubectl_config(self._cluster), **self._cluster, **arguments}
+        except _ConfigError as error:
+            return {
+                "failed": True,
+                "msg": str(error),
+                "problems": [problem("kube-config", reason=str(error)).as_dict()],
+            }
         given = {name: value for name, value in given.items() if value is not None}
         self._limit = _LONGEST + (arguments["wait_timeout"] if arguments.get("wait") else 0)
         # Modules write their arguments to the controller's log, and objects have values of variables, which may be secret.

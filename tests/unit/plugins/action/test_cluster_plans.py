@@ -14,7 +14,9 @@ import pytest
 import yaml
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufabric.nccl.plugins.action.check_permissions import ActionModule as CheckPermissions
+from ansible_collections.gpufabric.nccl.plugins.action.mark_nodes import ActionModule as MarkNodes
 from ansible_collections.gpufabric.nccl.plugins.action.mpijob_plan import ActionModule as MPIJobPlan
+from ansible_collections.gpufabric.nccl.plugins.action.pod_addresses import ActionModule as PodAddresses
 from ansible_collections.gpufabric.nccl.plugins.action.worker_pods_plan import ActionModule as WorkerPodsPlan
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import failure_details
 from ansible_collections.gpufabric.nccl.plugins.plugin_utils._cluster import (
@@ -191,56 +193,119 @@ def test_paths_are_those_of_who_starts_a_play(monkeypatch, tmp_path):
     assert calls == [{"chdir": f"'{folder}'"}]
 
 
-@pytest.mark.parametrize(
-    ("files", "found"),
-    [
-        ({"config": "current-context: gpus"}, {"context": "gpus"}),
-        # The modules would take the last one.
-        ({"config": "current-context: gpus", "more": "current-context: others"}, {"context": "gpus"}),
-        ({"config": "clusters: []", "more": "current-context: gpus"}, {"context": "gpus"}),
-        ({"config": "", "more": "current-context: gpus"}, {"context": "gpus"}),
-        ({"config": "current-context: ''"}, {}),
-        ({"more": "current-context: gpus"}, {"context": "gpus"}),
-        ({}, {}),
-        # kubectl fails, and does not go on with another cluster.
-        ({"config": "{"}, "kubeconfig"),
-    ],
-)
-def test_the_cluster_is_the_one_that_kubectl_asks(planned, monkeypatch, tmp_path, files, found):
-    """By kubectl the tasks of pods run. Modules of kubernetes.core choose otherwise, among files and in a pipeline's pod."""
-    for name in ("K8S_AUTH_KUBECONFIG", "K8S_AUTH_CONTEXT"):
+def config(*contexts, current=None):
+    named = ", ".join(f"{{name: {name}}}" for name in contexts)
+    return f"contexts: [{named}]" + (f"\ncurrent-context: {current}" if current else "")
+
+
+@pytest.fixture
+def configured(monkeypatch, tmp_path):
+    """Files of the folder, two of which and a missing one are KUBECONFIG."""
+    for name in ("K8S_AUTH_HOST", "K8S_AUTH_KUBECONFIG", "K8S_AUTH_CONTEXT"):
         monkeypatch.delenv(name, raising=False)
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    paths = f"{tmp_path}/missing:{tmp_path}/config:{tmp_path}/more"
-    monkeypatch.setenv("KUBECONFIG", paths)
-    found = {"kubeconfig": paths} if found == "kubeconfig" else found
-    asked = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "missing:config:more")
+
+    def configured(**files):
+        for name, text in files.items():
+            (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    return configured
+
+
+@pytest.fixture
+def asked(planned, monkeypatch):
+    """What modules are asked with, and the failure if none was."""
+    calls = []
 
     def execute(_self, module_args, **_call):
-        asked.append({name: module_args[name] for name in ("kubeconfig", "context") if name in module_args})
+        calls.append({name: module_args[name] for name in ("kubeconfig", "context") if name in module_args})
         return {"result": {"status": {}}}
 
     monkeypatch.setattr(CheckPermissions, "_execute_module", execute)
-    # The role isolate calls modules itself.
-    assert planned(CheckPermissions, "isolate", {"needs": []})["context"] == found.get("context", "")
-    assert asked.pop() == found
+
+    def asked(**given):
+        result = planned(CheckPermissions, "isolate", {"needs": []}, **given)
+        return calls.pop() if calls else failure_details(result)["problems"]
+
+    return asked
+
+
+OWN = config("own", current="own")
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"config": config("gpus", current="gpus")}, {"context": "gpus"}),
+        # The modules would take the last one.
+        ({"config": config("gpus", current="gpus"), "more": OWN}, {"context": "gpus"}),
+        ({"config": "clusters: []", "more": config("gpus", current="gpus")}, {"context": "gpus"}),
+        # Of several files, one may have what another names.
+        ({"config": "current-context: gpus", "more": config("gpus")}, {"context": "gpus"}),
+        ({"config": "current-context: ''"}, {}),
+        ({"more": config("gpus", current="gpus")}, {"context": "gpus"}),
+        ({}, {}),
+    ],
+)
+def test_the_cluster_is_the_one_that_kubectl_asks(configured, asked, monkeypatch, files, found):
+    """By kubectl the tasks of pods run. Modules of kubernetes.core choose otherwise, among files and in a pipeline's pod."""
+    configured(**files)
+    assert asked() == found
     # What is said counts more.
-    for given in ({"gpufabric_kubeconfig": "/own"}, {"gpufabric_kube_context": "own"}):
-        assert planned(CheckPermissions, "isolate", {"needs": []}, **given)["context"] == ""
-        assert list(asked.pop().values()) == list(given.values())
-    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", "/own")
-    planned(CheckPermissions, "isolate", {"needs": []})
-    assert asked == [{"kubeconfig": "/own"}]
+    configured(own=OWN, more=OWN)
+    for given in ({"gpufabric_kubeconfig": "own"}, {"gpufabric_kube_context": "own"}):
+        assert list(asked(**given).values()) == list(given.values())
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", "own")
+    assert asked() == {"kubeconfig": "own"}
+    # A credential of AWX needs no file.
+    monkeypatch.setenv("K8S_AUTH_HOST", "https://api")
+    assert asked(gpufabric_kubeconfig="missing") == {"kubeconfig": "missing"}
 
 
-def test_without_kubeconfig_the_file_is_that_of_the_home(monkeypatch, tmp_path):
-    for name in ("KUBECONFIG", "K8S_AUTH_KUBECONFIG", "K8S_AUTH_CONTEXT"):
-        monkeypatch.delenv(name, raising=False)
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("contexts: [\ntoken: {\n", "config is not YAML, see line 3"),
+        (b"\x80", "config is not YAML"),
+        ("", "config is empty"),
+        ("https://api", "config is no kubeconfig"),
+        (config("a", "b", current="gpus"), "{paths} has no context gpus, but a, b"),
+        (config(current="gpus"), "{paths} has no context gpus"),
+    ],
+)
+def test_a_broken_kubeconfig_is_named_with_its_path(configured, asked, text, reason):
+    """kubectl fails too, and does not go on with another cluster."""
+    configured(config=text)
+    for paths, given in (("missing:config:more", {}), ("config", {"gpufabric_kubeconfig": "config"})):
+        (problem,) = asked(**given)
+        told = reason.format(paths=paths)
+        assert (problem["id"], problem["cause"]) == (
+            "kube-config",
+            f"The configuration for the cluster is not usable: {told}.",
+        )
+
+
+def test_a_kubeconfig_that_lacks_what_is_asked_for_is_named(configured, asked, monkeypatch, tmp_path):
+    configured(config=OWN, more=config("gpus"))
+    for given, told in (
+        ({"gpufabric_kubeconfig": "missing"}, "missing does not exist"),
+        ({"gpufabric_kubeconfig": "more"}, "more has no current-context"),
+        ({"gpufabric_kubeconfig": "config", "gpufabric_kube_context": "x"}, "config has no context x, but own"),
+        ({"gpufabric_kube_context": "x"}, "missing:config:more has no context x, but own, gpus"),
+    ):
+        assert asked(**given)[0]["cause"].endswith(f": {told}.")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setenv("KUBECONFIG", "folder")
+    assert asked()[0]["cause"].endswith(": folder: Is a directory.")
+
+
+def test_without_kubeconfig_the_file_is_that_of_the_home(configured, monkeypatch, tmp_path):
+    monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert kubectl_config({}) == {}
     (tmp_path / ".kube").mkdir()
-    (tmp_path / ".kube/config").write_text("current-context: gpus")
+    configured(**{".kube/config": config("gpus", current="gpus")})
     assert kubectl_config({}) == {"context": "gpus"}
 
 
@@ -411,3 +476,52 @@ def test_the_environment_of_all_programs_is_in_the_pods_of_a_job_and_shown_to_no
         variables = {item["name"]: item.get("value") for item in replica["template"]["spec"]["containers"][0]["env"]}
         assert (variables["NCCL_NET"], variables["TOKEN"]) == ("Socket", "hunter2")
     assert plan["_ansible_no_log"]
+
+
+def test_nodes_get_and_lose_marks(planned, configured, monkeypatch):
+    configured()
+    pods = [{"metadata": {"name": name}, "spec": {"nodeName": f"n-{name}"}} for name in ("p-0", "p-1")]
+    taints = [{"key": "k", "value": "bad", "effect": "NoExecute"}]
+    nodes = [
+        {"metadata": {"name": "n-p-0"}},
+        {"metadata": {"name": "n-p-1", "labels": {"k": "bad"}}, "spec": {"taints": taints}},
+    ]
+    search = {"document": {"nodes": [{"node": "p-0", "verdict": "bad"}, {"node": "p-1", "verdict": "good"}]}}
+    answers = {"Pod": {"resources": pods}, "Node": {"resources": nodes}}
+    calls = []
+
+    def execute(_self, module_name, module_args, **_call):
+        if module_name.endswith("k8s_info"):
+            return answers[module_args["kind"]]
+        calls.append({"module": module_name.rsplit(".", 1)[1], **module_args})
+        return {"changed": True}
+
+    monkeypatch.setattr(MarkNodes, "_execute_module", execute)
+    own = {"isolate_mark_key": "k", "isolate_mark_effect": "NoSchedule"}
+    result = planned(MarkNodes, "isolate", {"search": search}, isolate_mark="taint", **own)
+    assert (result["present"], result["absent"], result["changed"]) == (["n-p-0"], ["n-p-1"], True)
+    taint = {"key": "k", "value": "bad"}
+    assert calls == [
+        {"module": "k8s_taint", "name": "n-p-0", "state": "present", "taints": [{**taint, "effect": "NoSchedule"}]},
+        # An earlier search may have set another effect.
+        {"module": "k8s_taint", "name": "n-p-1", "state": "absent", "taints": [taint]},
+    ]
+    calls.clear()
+    assert planned(MarkNodes, "isolate", {"search": search}, isolate_mark="label", **own)["changed"]
+    assert [(call["name"], call["definition"]["metadata"]["labels"]) for call in calls] == [
+        ("n-p-0", {"k": "bad"}),
+        ("n-p-1", {"k": None}),
+    ]
+    answers["Node"] = {
+        "failed": True,
+        "msg": 'nodes is forbidden: User "u" cannot list resource "nodes" at the cluster scope',
+    }
+    refused = planned(MarkNodes, "isolate", {"search": search}, isolate_mark="label", **own)
+    assert [entry["id"] for entry in failure_details(refused)["problems"]] == ["kube-forbidden"]
+
+
+def test_addresses_of_pods_are_asked_for_and_not_missed(planned, monkeypatch):
+    pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": {}, "status": {"podIP": "10.0.0.1"}}
+    for answer, addresses in (({"resources": [pod]}, {"p": "10.0.0.1"}), ({"failed": True, "msg": AWAY}, {})):
+        monkeypatch.setattr(PodAddresses, "_execute_module", lambda _self, answer=answer, **_call: answer)
+        assert planned(PodAddresses, "mpijob", {})["addresses"] == addresses

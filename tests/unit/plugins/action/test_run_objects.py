@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import pathlib
 
 import pytest
 from ansible_collections.gpufabric.nccl.plugins.action.mpijob_plan import ActionModule as MPIJobPlan
@@ -319,19 +320,24 @@ def test_what_nobody_may_remove_any_more_is_told_with_the_cause(play, plan, clus
     assert left["evidence"] == "You must be logged in to the server (Unauthorized)"
 
 
-def test_the_command_that_removes_what_is_left_is_for_the_cluster_of_the_run(planned, play, plan, cluster, monkeypatch):
+def test_the_command_that_removes_what_is_left_is_for_the_cluster_of_the_run(
+    planned, play, plan, cluster, monkeypatch, tmp_path
+):
+    other, own = (str(tmp_path / name) for name in ("other", "own"))
+    for path in (other, own):
+        pathlib.Path(path).write_text("contexts: [{name: north}]")
     made = present(play, plan())
     monkeypatch.setattr(cluster, "delete", lambda **given: {"failed": True, "msg": "timed out"})
-    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", "/other/kubeconfig")
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", other)
     monkeypatch.setenv("K8S_AUTH_CONTEXT", "north")
     (left,) = play("absent", objects=made["made"])["problems"]
-    assert ": kubectl --kubeconfig /other/kubeconfig --context north --namespace default delete " in left["cure"]
+    assert f": kubectl --kubeconfig {other} --context north --namespace default delete " in left["cure"]
     assert plan()["removal"] in left["cure"]
     # A variable counts more.
-    own = {"gpufabric_kubeconfig": "/my/kubeconfig", "gpufabric_owner": "me@here"}
+    given = {"gpufabric_kubeconfig": own, "gpufabric_owner": "me@here"}
     absent = {"state": "absent", "objects": made["made"]}
-    (left,) = planned(RunObjects, "worker_pods", absent, **own)["problems"]
-    assert ": kubectl --kubeconfig /my/kubeconfig --context north --namespace " in left["cure"]
+    (left,) = planned(RunObjects, "worker_pods", absent, **given)["problems"]
+    assert f": kubectl --kubeconfig {own} --context north --namespace " in left["cure"]
 
 
 def test_what_is_being_removed_is_waited_for(play, plan, cluster, monkeypatch):
