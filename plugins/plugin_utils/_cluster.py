@@ -99,9 +99,10 @@ def kubectl_config(cluster: t.Mapping[str, t.Any]) -> dict[str, str]:
     current = context or next(filter(None, (config.get("current-context") for config in configs)), None)
     if told and not current:
         raise _ConfigError(f"{paths} has no current-context")
-    known = [item["name"] for config in configs for item in config.get("contexts") or () if "name" in item]
-    if current and current not in known:
-        raise _ConfigError(f"{paths} has no context {current}{', but ' + ', '.join(map(str, known)) if known else ''}")
+    listed = [config["contexts"] for config in configs if isinstance(config.get("contexts"), list)]
+    known = [str(item.get("name")) for items in listed for item in items if isinstance(item, dict)]
+    if current and str(current) not in known:
+        raise _ConfigError(f"{paths} has no context {current}{', but ' + ', '.join(known) if known else ''}")
     return {"context": str(current)} if current and not (told or context) else {}
 
 

@@ -272,6 +272,8 @@ def test_the_cluster_is_the_one_that_kubectl_asks(configured, asked, monkeypatch
         ("https://api", "config is no kubeconfig"),
         (config("a", "b", current="gpus"), "{paths} has no context gpus, but a, b"),
         (config(current="gpus"), "{paths} has no context gpus"),
+        ("contexts: [null, gpus]\ncurrent-context: gpus", "{paths} has no context gpus"),
+        ("contexts: 8\ncurrent-context: gpus", "{paths} has no context gpus"),
     ],
 )
 def test_a_broken_kubeconfig_is_named_with_its_path(configured, asked, text, reason):
