@@ -105,7 +105,7 @@ def test_a_control_interface_without_ipv4_is_one_error(networks, tmp_path):
     (failed,) = [record for record in played.records if record["status"] == "failed"]
     message = f"control_interface: '{SIX}' is not allowed; allowed: an interface with an IPv4 address"
     assert {entry["host"] for entry in failed["result"]["problems"]} == set(networks.nodes.names)
-    assert played.output.count(f"{message} (variable: gpufabric_control_interface)") == 1, played.output
+    assert played.output.count(f"{message} (variable: gpufabric_control_interface); in its place,") == 1, played.output
 
 
 @pytest.mark.slow

@@ -250,7 +250,8 @@ def _network(
     if not own and not needs_address:
         return {"interface": interface, "address": None, "subnet": None}
     if not own:
-        raise OptionError(option, interface, f"an interface with an IPv4 address {_variable_of(option)}")
+        other = "in its place, with Open MPI 5, a subnet of IPv6 (variable: gpufabric_control_subnet)"
+        raise OptionError(option, interface, f"an interface with an IPv4 address {_variable_of(option)}; {other}")
     address = choose_address(own, interface=interface)
     subnet = next(str(item.network) for item in own if item.address == address)
     return {"interface": interface, "address": address, "subnet": subnet}
