@@ -43,23 +43,26 @@ class ActionModule(VariablesAction):
         )
 
     def _plan(self, arguments: Arguments) -> dict[str, t.Any]:
-        variables = self._task_vars["hostvars"]
-        places = {place["name"]: place for place in summary.ssh_endpoints(arguments["hosts"], variables)}
+        endpoints = summary.ssh_endpoints(arguments["hosts"], self._task_vars["hostvars"])
+        places = {place["name"]: place for place in endpoints}
         peers = arguments["peers"]
         if read_value(_DEDICATED, {"type": "bool"}, self.value_of(_DEDICATED)):
             # What ranks need it may lack, and nobody logs in to it.
             peers = [peer for peer in peers if peer["name"] != arguments["launcher"]]
+        names = ("ansible_python_interpreter", *summary.INTERFACES)
+        variables = {peer["name"]: {name: self.value_of_host(peer["name"], name) for name in names} for peer in peers}
         return {
-            "targets": summary.preflight_hosts(peers, variables, self._usual_interfaces(variables)),
+            "targets": summary.preflight_hosts(peers, variables, self._usual_interfaces()),
             "twice": problems_twice(places),
             "env": read_value("preflight_env", {"type": "dict", "default": {}}, self.value_of("preflight_env")),
         }
 
-    def _usual_interfaces(self, variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, t.Any] | None:
+    def _usual_interfaces(self) -> dict[str, t.Any] | None:
         """The interfaces of this host, if it has them from its own variables, as the others have theirs; None where the play sets them."""
+        own = self._task_vars["inventory_hostname"]
         values = {name: self.value_of(name) for name in summary.INTERFACES}
-        own = variables[self._task_vars["inventory_hostname"]]
-        return values if all((own.get(name) or "") == (value or "") for name, value in values.items()) else None
+        is_own = all((self.value_of_host(own, name) or "") == (value or "") for name, value in values.items())
+        return values if is_own else None
 
 
 def _logs(arguments: Arguments) -> dict[str, t.Any]:

@@ -185,7 +185,17 @@ class VariablesAction(ActionBase):
         except AnsibleError as error:
             # Of Ansible's own message nobody would know which variable it is.
             raise GpufabricError(f"{name}: its value cannot be determined: {one_line(str(error), 300)}") from error
-        # Before ansible-core 2.19 it is a text of its own.
+        return self._unless_omitted(value)
+
+    def value_of_host(self, host: str, name: str) -> t.Any:
+        """A variable's value as ``hostvars`` has it of a host; None if it is not set, or is omit."""
+        try:
+            return self._unless_omitted(self._task_vars["hostvars"][host].get(name))
+        except AnsibleValueOmittedError:
+            return None
+
+    def _unless_omitted(self, value: t.Any) -> t.Any:
+        # Before ansible-core 2.19 omit is a text of its own.
         return None if isinstance(value, str) and value == self._task_vars.get("omit") else value
 
 

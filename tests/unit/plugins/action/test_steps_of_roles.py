@@ -15,6 +15,7 @@ from ansible_collections.gpufabric.nccl.plugins.action.isolation_step import Act
 from ansible_collections.gpufabric.nccl.plugins.action.preflight_step import ActionModule as PreflightStep
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.diagnose import problem
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import failure_details
+from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import AnsibleValueOmittedError
 
 
 def entry(host, identity="cold", severity="error"):
@@ -78,6 +79,26 @@ def test_the_look_knows_by_which_names_a_host_calls_its_interfaces(planned, is_o
     assert "data_interface" not in first
     expected = (None, None) if is_of_play else ("eno1", "ib0")
     assert (second.get("control_interface"), second.get("data_interface")) == expected
+
+
+class Omitted(dict):
+    """Variables of a host in hostvars, of which those without a value are omit, as since ansible-core 2.19."""
+
+    def get(self, name, default=None):
+        if name in self and self[name] is None:
+            raise AnsibleValueOmittedError
+        return super().get(name, default)
+
+
+def test_an_interface_that_is_omitted_is_none(planned):
+    peers = [{"name": name, "address": "10.0.0.1", "run_dir": "/r"} for name in ("g1", "g2")]
+    hostvars = {
+        "g1": Omitted(gpufabric_control_interface="eth0", gpufabric_data_interface=None),
+        "g2": Omitted(gpufabric_control_interface="eth0", gpufabric_data_interface="ib0"),
+    }
+    task = {"inventory_hostname": "g1", "hostvars": hostvars, "gpufabric_control_interface": "eth0"}
+    first, second = planned(PreflightStep, "preflight", {"step": "plan", "peers": peers}, **task)["targets"]
+    assert "data_interface" not in first and second["data_interface"] == "ib0"
 
 
 def test_peers_are_what_all_workers_returned(collect):
