@@ -48,4 +48,4 @@ EXAMPLES = r"""
   check_mode: false
 """
 
-RETURN = r""" # """
+RETURN = r"""#"""

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import math
 import os
 import re
@@ -208,10 +209,15 @@ class ClusterMixin(ActionBase):
                     break
         return logs
 
+    @functools.cached_property
+    def _config(self) -> dict[str, str]:
+        # Once, however often the cluster is asked.
+        return kubectl_config(self._cluster)
+
     def execute(self, module: str, **arguments: t.Any) -> dict[str, t.Any]:
         """Run a module of kubernetes.core on the cluster, again and again where the API server is away for a while."""
         try:
-            given = {**kubectl_config(self._cluster), **self._cluster, **arguments}
+            given = {**self._config, **self._cluster, **arguments}
         except _ConfigError as error:
             return {
                 "failed": True,

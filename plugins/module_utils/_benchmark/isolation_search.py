@@ -237,7 +237,7 @@ def verdict(state: State) -> dict[str, t.Any]:
 
 def screen_groups(nodes: t.Sequence[str], screen: int, screens: int, least: int = 1) -> list[list[str]]:
     """The groups of a screen, disjoint, each of about the square root of N nodes. ``screens``: how many there are in all.
-    ``least``: the nodes that each of one or two screens has, if there are as many.
+    ``least``: the nodes that each group has at least, of one screen or two, if there are as many.
 
     Of two, the first has neighbours, and the second those that are as far apart as there are groups. For more, nodes stand in rows
     of p. Each screen has lines of another slope, and screen p the rows: there are fewer of these, and faults may be in all. Two

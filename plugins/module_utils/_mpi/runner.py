@@ -334,8 +334,8 @@ class _Runner:
         logged = self._logged(job)
         for line in logged.complaints if logged else ():
             watch.complain(line)
+        # The rest of a flood is not worth the minutes that it takes.
         if overdue != "output":
-            # The rest of a flood is not worth the minutes that it takes.
             watch.drain()
         results, unread = watch.finish(self._facts(list(watch.marks.found.values())) if passed else None)
         results = self._with_log(job, self._with_json(job, results), logged)

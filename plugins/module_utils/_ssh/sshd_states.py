@@ -43,8 +43,8 @@ def have_running(
         "after": sshd.account.line + describe(desired, running=True),
     }
     # One whose directory was removed meanwhile has the port still, and is ended by the start.
-    is_in_use = instance.config is None and sshd.listener() is not None
-    if changed and settings.port and settings.port != instance.port and not is_in_use:
+    is_own = instance.config is None and sshd.listener() is not None
+    if changed and settings.port and settings.port != instance.port and not is_own:
         check_port_is_free(settings, sshd.run_dir)
     if not check_mode:
         take()
