@@ -27,6 +27,9 @@ _EXTENDED_ERROR = struct.Struct("=IBBBBII")
 #: way, and of this node's kernel where nobody answers to an address, are others (RFC 1122, RFC 1812, RFC 4443).
 _REJECTIONS = {(2, 3, code) for code in (2, 3, 9, 10, 13)} | {(3, 1, code) for code in (1, 4, 5, 6)}
 
+#: What a look at an sshd gives as its reason to leave. sshd writes it in its log, where it is not taken for a login.
+FAREWELL = "gpufabric has looked whether large packets arrive"
+
 
 class Attempt(collections.namedtuple("Attempt", ("status", "text", "by", "connection"), defaults=("", None, None))):
     """What came of a connection. ``status``: ``ok``, ``refused``, ``rejected``, ``timeout`` or ``unreachable``.

@@ -16,12 +16,16 @@ import sys
 import termios
 import time
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import connect, read_banner
+from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import FAREWELL, connect, read_banner
 
 #: What is sent: some packets of Ethernet, or one that is larger than its usual ones.
 _SIZE = 4096
-#: SSH_MSG_IGNORE, which sshd takes without a word (RFC 4253, 11.2).
+#: Messages (RFC 4253, 11.1 and 11.2): one that sshd takes without a word, and one that tells it why this side leaves.
 _IGNORE = 2
+_DISCONNECT = 1
+_BY_APPLICATION = 11
+#: Seconds in which sshd reads that. One that is too busy for it notes nothing of this look.
+_PARTING = 1.0
 
 
 def loses_large(address: str, port: int, seconds: float) -> bool:
@@ -35,18 +39,31 @@ def loses_large(address: str, port: int, seconds: float) -> bool:
     with connection, contextlib.suppress(OSError):
         if read_banner(connection)[0] != "ssh":
             return False
-        connection.sendall(b"SSH-2.0-gpufabric\r\n" + _packet())
+        connection.sendall(b"SSH-2.0-gpufabric\r\n" + _packet(struct.pack(">BI", _IGNORE, _SIZE) + bytes(_SIZE)))
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if not _unacknowledged(connection):
+                _leave(connection)
                 return False
             time.sleep(0.02)
         return True
     return False
 
 
-def _packet() -> bytes:
-    message = struct.pack(">BI", _IGNORE, _SIZE) + bytes(_SIZE)
+def _leave(connection: socket.socket) -> None:
+    """Tell sshd why, and wait until it has read that. Raises OSError if it has closed the connection meanwhile."""
+    reason = FAREWELL.encode()
+    # The last field is the language.
+    message = struct.pack(">BII", _DISCONNECT, _BY_APPLICATION, len(reason)) + reason + bytes(4)
+    connection.sendall(_packet(message))
+    connection.shutdown(socket.SHUT_WR)
+    deadline = time.monotonic() + _PARTING
+    connection.settimeout(_PARTING)
+    while connection.recv(1 << 16) and time.monotonic() < deadline:
+        pass
+
+
+def _packet(message: bytes) -> bytes:
     # All of it with the length of the rest and that of the padding is a multiple of 8.
     padding = 8 + -(5 + len(message)) % 8
     return struct.pack(">IB", 1 + len(message) + padding, padding) + message + bytes(padding)

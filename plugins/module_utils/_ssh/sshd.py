@@ -19,7 +19,7 @@ import stat
 import time
 import typing as t
 
-from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import connect, read_banner
+from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import FAREWELL, connect, read_banner
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.node_catalogue import (
     NODE_CATALOGUE,
     known_cause,
@@ -207,6 +207,9 @@ def host_key_path(run_dir: RunDir, kind: str) -> str:
     return os.path.join(run_dir.sshd, f"ssh_host_{kind}_key")
 
 
+#: In sshd's log, address and port at the other side of a connection; and a look of ours that has left.
+_CLIENT = re.compile(r"[0-9a-fA-F.:]+(?:%\S+)? port \d+")
+_LOOKS = re.compile(rf"^Received disconnect from .*: {FAREWELL}", re.MULTILINE)
 #: Bytes of the log that are kept, and read: those of about a thousand logins.
 LONGEST_LOG = 1 << 20
 
@@ -334,10 +337,20 @@ def find_listener(
 
 
 def last_connection(log: str) -> str:
-    """sshd's log with the lines before the last connection blank: they have no times, and may say what was mended since."""
-    lines = log.splitlines()
+    """sshd's log with the lines before the last connection blank: they have no times, and may say what was mended since.
+
+    So are those of a look at sshd, which is no login and comes after one that failed.
+    """
+    looks = {_client(look) for look in _LOOKS.findall(log)}
+    lines = ["" if _client(line) in looks else line for line in log.splitlines()]
     start = max((number for number, line in enumerate(lines) if line.startswith("Connection from ")), default=0)
     return "\n" * start + "\n".join(lines[start:])
+
+
+def _client(line: str) -> str | None:
+    """Whose connection a line of sshd's log is about."""
+    found = _CLIENT.search(line)
+    return found.group() if found else None
 
 
 def causes_in(log: str) -> list[Problem]:

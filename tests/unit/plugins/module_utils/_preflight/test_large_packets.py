@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import threading
 
 import pytest
+from ansible_collections.gpufabric.nccl.plugins.module_utils._connect import FAREWELL
 from ansible_collections.gpufabric.nccl.plugins.module_utils._preflight.large_packets import loses_large
 
 
@@ -50,6 +52,36 @@ def answering(banner, *, small=False, closes=False):
 def test_what_is_acknowledged_is_not_lost(server, expected):
     with answering(**server) as port:
         assert loses_large("127.0.0.1", port, 1.0) is expected
+
+
+def test_sshd_is_told_why_the_look_leaves():
+    said = bytearray()
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+
+        def serve():
+            connection, _address = server.accept()
+            with connection:
+                connection.sendall(b"SSH-2.0-x\r\n")
+                while data := connection.recv(1 << 16):
+                    said.extend(data)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert not loses_large("127.0.0.1", server.getsockname()[1], 5.0)
+        thread.join()
+    packets = bytes(said).partition(b"\r\n")[2]
+    messages = []
+    while packets:
+        length, padding = struct.unpack_from(">IB", packets)
+        assert (4 + length) % 8 == 0 and padding >= 4
+        messages.append(packets[5 : 4 + length - padding])
+        packets = packets[4 + length :]
+    ignored, disconnect = messages
+    assert ignored[0] == 2 and len(ignored) > 4096
+    reason = FAREWELL.encode()
+    assert disconnect == bytes([1]) + struct.pack(">II", 11, len(reason)) + reason + bytes(4)
 
 
 def test_a_port_where_nothing_listens_loses_nothing():

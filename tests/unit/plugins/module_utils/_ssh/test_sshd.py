@@ -327,6 +327,25 @@ def test_what_was_mended_since_is_not_told():
     assert missing.id == "sshd-run-directory" and "/run/sshd" in missing.cause
 
 
+#: A session that hangs, and the look at sshd that follows before the session is ended.
+HANGS = """\
+Connection from 10.0.0.1 port 5 on 10.0.0.2 port 2 rdomain ""
+Accepted publickey for root from 10.0.0.1 port 5 ssh2: ED25519 SHA256:x
+Connection from 10.0.0.1 port 7 on 10.0.0.2 port 2 rdomain ""
+Received disconnect from 10.0.0.1 port 7:11: gpufabric has looked whether large packets arrive [preauth]
+Disconnected from 10.0.0.1 port 7 [preauth]
+Connection closed by 10.0.0.1 port 5
+"""
+
+
+def test_a_look_at_sshd_is_no_login():
+    lines = HANGS.splitlines()
+    assert last_connection(HANGS).splitlines() == [*lines[:2], "", "", "", lines[5]]
+    # Of a client that gives another reason nothing is known.
+    other = HANGS.replace("gpufabric has", "somebody has")
+    assert last_connection(other).splitlines() == ["", "", *other.splitlines()[2:]]
+
+
 def test_what_sshd_says():
     assert (
         missing_privilege_separation_directory("Missing privilege separation directory: /run/sshd\r\n") == "/run/sshd"
