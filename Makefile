@@ -225,9 +225,9 @@ integration: install $(TREE) ## real sshd and mpirun on local nodes
 
 .PHONY: kubernetes
 kubernetes: install $(TREE) ## the same on pods: KUBECONFIG's cluster, else kind's, else one from Debian packages (see tests/testbed)
-	# Most of the time these wait, each in a namespace of its own.
+	# Much of the time these wait, each in a namespace of its own; where they do not, a play takes long.
 	scripts/as-root scripts/with-cluster pytest tests/integration/kubernetes \
-	  --numprocesses 4 --slow $(SLOW) --durations 100 --durations-min 3
+	  --numprocesses 4 --timeout 1800 --slow $(SLOW) --durations 100 --durations-min 3
 	scripts/render-fault-matrix --check pods
 
 .PHONY: molecule

@@ -119,10 +119,11 @@ class Player:
         self._environment: t.Mapping[str, str] = {}
         self._numbers = itertools.count()
 
-    def within(self, environment: t.Mapping[str, str]) -> Player:
-        """The same with other environment variables."""
+    def within(self, environment: t.Mapping[str, str], seconds: float | None = None) -> Player:
+        """The same with other environment variables, and another limit of time if it is given."""
         player = copy.copy(self)
         player._environment = environment
+        player._seconds = self._seconds if seconds is None else seconds
         return player
 
     def playbook(self, playbook: str | list[dict], *arguments: str, **variables: t.Any) -> Played:

@@ -17,7 +17,7 @@ import typing as t
 
 import pytest
 
-#: Characters of what a failure says that are kept: its end, where pytest says what was wrong.
+#: Characters of what a failure says that are kept: its end, where pytest says where it was. What was raised may be longer.
 MOST = 20000
 
 
@@ -56,7 +56,15 @@ def _text(report: pytest.TestReport | pytest.CollectReport) -> str:
         return ""
     if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
         return str(report.longrepr[2])
-    return report.longreprtext[-MOST:]
+    return shortened(report.longreprtext)
+
+
+def shortened(text: str) -> str:
+    """What a failure says: its end, and if that is not all of it, the first line of what was raised before it."""
+    if len(text) <= MOST:
+        return text
+    raised = next((line for line in text.splitlines() if line.startswith("E ")), "")
+    return f"{raised}\n…\n{text[-MOST:]}"
 
 
 def register(config: pytest.Config) -> None:

@@ -185,7 +185,8 @@ def cluster() -> Cluster:
 @pytest.fixture(scope="session")
 def cluster_player(cluster: Cluster, player: t.Any) -> t.Any:
     """Runs playbooks that reach the cluster: the Player of the tests around these."""
-    return player.within(cluster.environment)
+    # Four tests beside each other, of which some play two plays, keep two cores busy.
+    return player.within(cluster.environment, seconds=1200)
 
 
 @pytest.fixture
