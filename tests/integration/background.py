@@ -17,12 +17,14 @@ import typing as t
 import uuid
 
 
-def wait(condition: t.Callable[[], object], seconds: float = 180, left: t.Callable[[], t.Any] = str) -> None:
-    """Wait for what comes soon. ``left``: what to show where it does not come."""
+def wait(
+    condition: t.Callable[[], object], seconds: float = 180, left: t.Callable[[], t.Any] = str, pause: float = 0.2
+) -> None:
+    """Wait for what comes soon. ``left``: what to show where it does not come. ``pause``: seconds between looks, which may be dear."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, left()
-        time.sleep(0.2)
+        time.sleep(pause)
 
 
 def kill(token: str) -> None:

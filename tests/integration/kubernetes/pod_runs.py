@@ -129,8 +129,13 @@ class Runs:
         done = self.cluster.kubectl("exec", pod, "--", "sh", "-c", command, namespace=self.namespace, check=False)
         return done.returncode == 0
 
-    def wait_for_output(self, launcher: str, point: int, playing: concurrent.futures.Future) -> None:
-        """Until the program of a point has printed something; fails where the play is over before."""
+    def wait_for_output(
+        self, launcher: str, point: int, playing: concurrent.futures.Future, then: str = "true"
+    ) -> None:
+        """Until the program of a point has printed something; fails where the play is over before. ``then``: a shell command to run
+        at once there, sooner than a test could.
+        """
         output = f"/run/gpufabric/default/mpi/points/{point}/stdout"
-        wait(lambda: self.has(launcher, f"test -s {output}") or playing.done(), 600)
+        look = f"for n in $(seq 50); do if test -s {output}; then {then}; exit 0; fi; sleep 0.05; done; exit 1"
+        wait(lambda: self.has(launcher, look) or playing.done(), 600, pause=1)
         assert not playing.done(), playing.result().output

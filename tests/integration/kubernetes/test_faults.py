@@ -116,7 +116,7 @@ def test_pods_that_do_not_become_ready(runs: Runs, pods: t.Any, faults: t.Any) -
     pods.wait_ready("healthy", "leaving")
     runs.cluster.kubectl("delete", "pod", "leaving", "--wait=false", namespace=runs.namespace)
     wait(lambda: [name for name, state in runs.states().items() if state in STARTING] == ["volume"], left=runs.states)
-    wait(lambda: runs.warned("Pod", "volume") and runs.has_ended("crash") and runs.has_ended("memory"))
+    wait(lambda: runs.warned("Pod", "volume") and runs.has_ended("crash") and runs.has_ended("memory"), pause=1)
     # The kubelet looks at what is written once a minute.
     wait(lambda: runs.states()["full"] == "Evicted")
     played = runs.play(worker_pods_names=["healthy", "nobody", *BROKEN], worker_pods_timeout=5)
@@ -504,7 +504,7 @@ def test_a_job_that_is_deleted_while_it_runs(
     with concurrent.futures.ThreadPoolExecutor() as pool:
         playing = pool.submit(run, **SMALL_JOB, **network, nccl_benchmark_iterations=1000000)
         try:
-            wait(lambda: variables_of_ranks() >= OF_A_RANK or playing.done(), 600, left=variables_of_ranks)
+            wait(lambda: variables_of_ranks() >= OF_A_RANK or playing.done(), 600, variables_of_ranks, 1)
         finally:
             cluster.kubectl(
                 "delete", "mpijob", "gpufabric-t1", "--ignore-not-found", "--wait=false", namespace=namespace

@@ -74,7 +74,7 @@ def test_a_job_goes_on_while_the_api_server_is_restarted(run, cluster, namespace
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         playing = pool.submit(run.through(relay), gpufabric_kubeconfig=str(relay.kubeconfig))
-        wait(lambda: launcher_runs() or playing.done(), 600)
+        wait(lambda: launcher_runs() or playing.done(), 600, pause=1)
         # More than one look finds nobody there.
         relay.go_away_from(playing, "the API server does not answer, asked again for 120 s", 6)
         played = playing.result()
@@ -430,7 +430,7 @@ def test_a_run_that_fails_leaves_nothing_in_the_workers_of_an_adopted_job(run, c
     with concurrent.futures.ThreadPoolExecutor() as pool:
         playing = pool.submit(run, mpijob_state="adopted", mpijob_name="train", nccl_benchmark_iterations=1000000)
         try:
-            wait(lambda: has(launcher, "test -s /run/gpufabric/t1/mpi/points/1/stdout") or playing.done(), 600)
+            wait(lambda: has(launcher, "test -s /run/gpufabric/t1/mpi/points/1/stdout") or playing.done(), 600, pause=1)
         finally:
             cluster.kubectl("delete", "pod", launcher, "--wait=false", namespace=run.namespace)
         played = playing.result()

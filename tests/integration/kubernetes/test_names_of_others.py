@@ -200,7 +200,11 @@ def test_a_job_that_has_replaced_ours_is_not_followed(submitting):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         playing = pool.submit(submitting.single, mpijob_name="mine", mpijob_operator_timeout=600)
         there = ("get", "mpijob", "mine", "--output=name")
-        wait(lambda: cluster.kubectl(*there, namespace=namespace, check=False).returncode == 0 or playing.done(), 300)
+        wait(
+            lambda: cluster.kubectl(*there, namespace=namespace, check=False).returncode == 0 or playing.done(),
+            300,
+            pause=1,
+        )
         cluster.kubectl("delete", "mpijob", "mine", namespace=namespace)
         cluster.create(job("mine"), namespace=namespace)
         played = playing.result()
@@ -220,7 +224,11 @@ def test_a_job_that_a_play_waits_for_is_left_alone_by_another_play_of_its_owner(
     with concurrent.futures.ThreadPoolExecutor() as pool:
         playing = pool.submit(submitting.single, **settings, mpijob_operator_timeout=600)
         there = ("get", "mpijob", "mine", "--output=name")
-        wait(lambda: cluster.kubectl(*there, namespace=namespace, check=False).returncode == 0 or playing.done(), 300)
+        wait(
+            lambda: cluster.kubectl(*there, namespace=namespace, check=False).returncode == 0 or playing.done(),
+            300,
+            pause=1,
+        )
         second = submitting.single(**settings, mpijob_operator_timeout=1)
         assert second.returncode != 0
         (problem,) = second.result("localhost", RUN_OBJECTS)["problems"]

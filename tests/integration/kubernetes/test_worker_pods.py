@@ -103,7 +103,7 @@ def test_kept_pods_are_used_again_and_nothing_is_changed_in_them(runs):
     command = next(line.strip() for line in again.output.splitlines() if line.strip().startswith("kubectl"))
     runs.cluster.kubectl(*shlex.split(command)[1:], "--wait")
     # The pods go when the garbage collector comes to them, which other tests' custom resources may hold up.
-    wait(lambda: runs.ours() == [], 240, runs.ours)
+    wait(lambda: runs.ours() == [], 240, runs.ours, 1)
 
 
 @pytest.mark.slow
@@ -299,8 +299,8 @@ def test_pods_that_never_start_have_their_reasons(runs):
     kept = runs.attempts({name: {**variables, "worker_pods_keep": True} for name, variables in cases.items()})
     assert kept.returncode != 0, kept.output
     # What is wrong shows after a while, and is told by whoever looks then.
-    wait(lambda: len(runs.states()) == 2 * len(cases), left=runs.states)
-    wait(lambda: not {*STARTING, "running"} & set(runs.states().values()), left=runs.states)
+    wait(lambda: len(runs.states()) == 2 * len(cases), left=runs.states, pause=1)
+    wait(lambda: not {*STARTING, "running"} & set(runs.states().values()), left=runs.states, pause=1)
     # Pods that a play has only found stay when the job fails.
     played = runs.attempts({name: {**variables, "gpufabric_take_over": True} for name, variables in cases.items()})
     assert played.returncode != 0, played.output
@@ -342,18 +342,18 @@ def test_two_runs_in_one_namespace_do_not_meet(runs, tmp_path):
 def test_a_run_that_is_taken_is_refused_and_goes_on(runs, faults, tmp_path):
     """Plays with the name of a run that is going on: of another owner, with other settings, and with another benchmark."""
     ranks = "grep -lz OMPI_COMM_WORLD_RANK /proc/[0-9]*/environ | cut -d / -f 3 | xargs kill -s"
-    pods = ("gpufabric-default-1", "gpufabric-default-0")
     secret = {"metadata": {"name": "hub"}, "stringData": {"token": "s3cret"}}
     runs.cluster.create({"apiVersion": "v1", "kind": "Secret", **secret}, namespace=runs.namespace)
     reference = {"valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}
     same = {"worker_pods_env": {"FI_PROVIDER": "a 'b'", "HUB_TOKEN": reference}}
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        playing = pool.submit(runs.play, nccl_benchmark_iterations=5000, worker_pods_keep=True, **same)
-        runs.wait_for_output("gpufabric-default-0", 1, playing)
+        playing = pool.submit(
+            runs.play, nccl_benchmark_iterations=1000, nccl_benchmark_silence_timeout=900, worker_pods_keep=True, **same
+        )
+        runs.wait_for_output("gpufabric-default-0", 1, playing, f"{ranks} STOP")
         try:
             # The other rank would wait for this one at the cost of a processor.
-            for pod in pods:
-                runs.shell(pod, f"{ranks} STOP", check=False)
+            runs.shell("gpufabric-default-1", f"{ranks} STOP", check=False)
             # The ranks of all pods have the variables of the pods.
             environ = "cat $(grep -lz OMPI_COMM_WORLD_RANK /proc/[0-9]*/environ) | tr '\\0' '\\n'"
             variables = set(runs.shell("gpufabric-default-1", environ).splitlines())
@@ -385,7 +385,7 @@ def test_a_run_that_is_taken_is_refused_and_goes_on(runs, faults, tmp_path):
             after = {pod["metadata"]["uid"] for pod in runs.cluster.get("pods", namespace=runs.namespace)["items"]}
             assert after == before and not playing.done()
         finally:
-            for pod in pods:
+            for pod in ("gpufabric-default-1", "gpufabric-default-0"):
                 runs.shell(pod, f"{ranks} CONT", check=False)
         played = playing.result()
     assert played.returncode == 0, played.output
