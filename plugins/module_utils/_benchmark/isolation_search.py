@@ -105,10 +105,13 @@ def new_state(
     unreachable = dict(unreachable or {})
     if mode == "adaptive" and len(set(nodes) - set(unreachable)) < _fewest(pairs_are_faster, limit):
         mode = "pairs"
+    if len(nodes) == 1:
+        # There is nothing between it and others.
+        mode = "nodes"
     stages: list[t.Any] = ["inside"] if inside == "all" or mode == "nodes" else []
     every_pair = mode == "pairs"
     if mode == "pairs":
-        stages += range(len(nodes) - 1 + len(nodes) % 2) if len(nodes) > 1 else []
+        stages += range(len(nodes) - 1 + len(nodes) % 2)
     elif mode == "adaptive":
         most = _prime_of(len(nodes)) + 1
         every_pair = screens is None or screens >= most

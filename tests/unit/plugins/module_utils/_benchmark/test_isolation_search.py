@@ -421,6 +421,14 @@ def test_nodes_alone_are_one_round_however_few_they_are(number, inside):
     assert found(state) == ({}, []) and state["round"] == 1 and not state["every_pair"]
 
 
+@pytest.mark.parametrize("mode", ["adaptive", "pairs", "nodes"])
+@pytest.mark.parametrize("inside", ["all", "bad", "none"])
+def test_a_node_that_is_the_only_one_is_told_by_how_fast_it_is_alone(mode, inside):
+    state = new_state(["g1"], mode=mode, inside=inside, inside_limit=80)
+    assert found(run(state, cluster())) == ({}, [])
+    assert found(run(state, cluster(inside=["g1"]))) == ({"g1": ("bad", "inside")}, [])
+
+
 @pytest.mark.parametrize("number", range(2, 10))
 def test_pairs_that_are_all_fast_are_run_once_each(number):
     state = run(new_state(names(number), mode="pairs", inside="none"), cluster())
