@@ -105,8 +105,8 @@ def new_state(
     unreachable = dict(unreachable or {})
     if mode == "adaptive" and len(set(nodes) - set(unreachable)) < _fewest(pairs_are_faster, limit):
         mode = "pairs"
-    if len(nodes) == 1:
-        # There is nothing between it and others.
+    if len(set(nodes) - set(unreachable)) == 1:
+        # The only one that can be reached runs with no other.
         mode = "nodes"
     stages: list[t.Any] = ["inside"] if inside == "all" or mode == "nodes" else []
     every_pair = mode == "pairs"

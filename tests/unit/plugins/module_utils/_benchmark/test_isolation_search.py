@@ -427,6 +427,9 @@ def test_a_node_that_is_the_only_one_is_told_by_how_fast_it_is_alone(mode, insid
     state = new_state(["g1"], mode=mode, inside=inside, inside_limit=80)
     assert found(run(state, cluster())) == ({}, [])
     assert found(run(state, cluster(inside=["g1"]))) == ({"g1": ("bad", "inside")}, [])
+    left = new_state(["g1", "g2"], mode=mode, inside=inside, inside_limit=80, unreachable={"g2": "is gone"})
+    assert found(run(left, cluster())) == ({"g2": ("unreachable", None)}, [])
+    assert found(run(left, cluster(inside=["g1"])))[0]["g1"] == ("bad", "inside")
 
 
 @pytest.mark.parametrize("number", range(2, 10))
