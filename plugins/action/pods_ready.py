@@ -17,6 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import without_earlier_launchers
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
     JOB_LABEL,
     delete_command,
@@ -132,7 +133,7 @@ class ActionModule(ClusterAction):
         if name:
             found = pods_of(name, found)
         if self._arguments["mpijob"]:
-            found = pods_of_job(self._arguments["mpijob"], found)
+            found = without_earlier_launchers(pods_of_job(self._arguments["mpijob"], found))
         if names:
             pods = [pod for pod in found if pod["metadata"]["name"] in names]
         else:

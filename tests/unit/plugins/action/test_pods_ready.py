@@ -98,6 +98,29 @@ def test_a_pod_that_has_only_the_labels_is_no_worker(own, given):
     assert [one["name"] for one in looks.act(None)["pods"]] == [own]
 
 
+def test_a_launcher_that_has_failed_before_is_not_waited_for():
+    def launcher(name, created, phase):
+        job = {"kind": "Job", "name": "p-launcher", "controller": True}
+        found = pod(restarts=2)
+        found["metadata"] = {
+            "name": f"p-launcher-{name}",
+            "uid": name,
+            "creationTimestamp": f"2026-01-01T00:00:{created}Z",
+            "labels": {"training.kubeflow.org/job-role": "launcher"},
+            "ownerReferences": [job],
+        }
+        found["status"]["phase"] = phase
+        return found
+
+    class Retried(Looks):
+        def ask(self, kind, **_arguments):
+            attempts = [("b", "10", "Failed"), ("a", "30", "Running"), ("c", "20", "Failed")]
+            return [launcher(*attempt) for attempt in attempts] if kind == "Pod" else []
+
+    looks = Retried([], timeout=0, names=None, label_selector="job=p", mpijob="p")
+    assert [one["name"] for one in looks.act(None)["pods"]] == ["p-launcher-a"]
+
+
 @pytest.mark.parametrize("later", [None, {"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}}])
 def test_pods_whose_stateful_set_was_deleted_are_not_waited_for(later):
     sets = iter([{"metadata": {"name": "p"}}, later])
