@@ -14,7 +14,10 @@ from ansible_collections.gpufabric.nccl.plugins.plugin_utils._planning import wi
 class ActionModule(ClusterRoleAction):
     """Marks the nodes of a cluster for the role isolate."""
 
-    ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {"search": {"type": "dict", "required": True}}
+    ARGUMENT_SPEC: t.ClassVar[dict[str, dict[str, t.Any]]] = {
+        "search": {"type": "dict", "required": True},
+        "uids": {"type": "dict", "default": {}},
+    }
 
     def act_on_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Which nodes have the mark now, and which no longer. Raises GpufabricError, Unanswered."""
@@ -25,6 +28,7 @@ class ActionModule(ClusterRoleAction):
             self.ask("Pod", api_version="v1"),
             self.ask("Node", api_version="v1", namespace=None),
             {"kind": own["mark"], "key": key, "verdicts": own["mark_verdicts"]},
+            arguments["uids"],
         )
         changed = False
         for state in ("present", "absent"):

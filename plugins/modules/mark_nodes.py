@@ -25,6 +25,12 @@ options:
     description: The search, as M(gpufabric.nccl.isolation_step) returned it.
     type: dict
     required: true
+  uids:
+    description:
+      - The uid of each pod that was searched, by its name in the inventory. Empty if it is not known.
+      - A pod that has another one took the place of the pod that was searched, maybe on another node, and decides no mark.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     support: full
@@ -40,6 +46,7 @@ EXAMPLES = r"""
 - name: Mark the nodes whose pods are bad
   gpufabric.nccl.mark_nodes:
     search: "{{ isolate_search }}"
+    uids: {worker-0: 0d5b7d3c-6a5e-4f0e-9c1b-1f4f0a4a2f11}
   register: isolate_marks
 """
 

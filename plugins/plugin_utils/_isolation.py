@@ -415,17 +415,22 @@ def check_mark(kind: str, key: str) -> None:
         raise OptionError("isolate_mark_key", key, "a key of Kubernetes, such as gpufabric.nccl/isolate")
 
 
-def marks(document: Entry, pods: t.Sequence[Entry], nodes: t.Sequence[Entry], settings: Entry) -> dict[str, t.Any]:
+def marks(
+    document: Entry, pods: t.Sequence[Entry], nodes: t.Sequence[Entry], settings: Entry, uids: t.Mapping[str, str]
+) -> dict[str, t.Any]:
     """The mark's ``value``, and which nodes of Kubernetes get the mark, ``present``, or lose it, ``absent``: all of their pods are good now.
 
     ``pods``, ``nodes``: as Kubernetes has them. ``settings``: ``kind``, taint or label, ``key`` and ``verdicts``, those to be marked.
+    ``uids``: of the pods that were searched, by their names, empty if they are not known.
     """
     verdicts = {entry["node"]: entry["verdict"] for entry in document["nodes"]}
     on_node: dict[str, set[str]] = {}
     for pod in pods:
         name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName")
         if name in verdicts and node:
-            on_node.setdefault(node, set()).add(verdicts[name])
+            # Of one that has taken the place of another, maybe on another node, nothing was found.
+            is_same = uids.get(name) in (None, "", pod["metadata"].get("uid"))
+            on_node.setdefault(node, set()).add(verdicts[name] if is_same else "unknown")
     present = [node for node, found in on_node.items() if found & set(settings["verdicts"])]
     marked = {node["metadata"]["name"] for node in nodes if _is_marked(node, settings)}
     absent = [node for node, found in on_node.items() if found == {"good"} and node in marked]

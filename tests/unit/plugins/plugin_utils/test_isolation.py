@@ -511,7 +511,10 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
     verdicts = {"a": "bad", "b": "good", "c": "good", "d": "suspect", "e": "good", "f": "bad"}
     document = {"nodes": [{"node": name, "verdict": verdict} for name, verdict in verdicts.items()]}
     places = {"a": "n1", "b": "n1", "c": "n2", "d": "n3", "e": None, "f": None, "other": "n4"}
-    pods = [{"metadata": {"name": name}, "spec": {"nodeName": node} if node else {}} for name, node in places.items()]
+    pods = [
+        {"metadata": {"name": name, "uid": name}, "spec": {"nodeName": node} if node else {}}
+        for name, node in places.items()
+    ]
 
     def node(name, labels=None, taints=None):
         return {"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}}
@@ -524,8 +527,9 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
     ]
     shared = [{"key": "k", "value": value, "effect": effect} for value, effect in (("bad", "A"), ("mine", "B"))]
 
-    def marks(kind, key="k", verdicts=("bad",)):
-        return _isolation.marks(document, pods, nodes, {"kind": kind, "key": key, "verdicts": list(verdicts)})
+    def marks(kind, key="k", verdicts=("bad",), uids=()):
+        settings = {"kind": kind, "key": key, "verdicts": list(verdicts)}
+        return _isolation.marks(document, pods, nodes, settings, dict(uids))
 
     assert marks("label") == marks("taint") == {"value": "bad", "present": ["n1"], "absent": ["n2"]}
     # A key that others use is not removed.
@@ -534,6 +538,9 @@ def test_marks_go_to_nodes_with_a_bad_pod_and_from_those_whose_pods_are_good():
     nodes[1] = node("n2", None, shared)
     assert marks("taint")["absent"] == []
     assert marks("taint", verdicts=["bad", "suspect"])["present"] == ["n1", "n3"]
+    # A pod that was made anew meanwhile, maybe on another node, gives its node no mark and takes none away.
+    assert marks("label", uids={"a": "earlier", "b": "b", "c": ""}) == {"value": "bad", "present": [], "absent": []}
+    assert marks("label", uids={"a": "a", "b": "earlier"})["present"] == ["n1"]
 
 
 @pytest.mark.parametrize(
