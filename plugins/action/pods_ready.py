@@ -17,7 +17,7 @@ from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.problem 
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.rendering import problems_text
 from ansible_collections.gpufabric.nccl.plugins.module_utils._diagnosis.task_results import problems_from_result
 from ansible_collections.gpufabric.nccl.plugins.module_utils._errors import OptionError
-from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import without_earlier_launchers
+from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.mpijob import API_VERSION, without_earlier_launchers
 from ansible_collections.gpufabric.nccl.plugins.module_utils._kube.objects import (
     JOB_LABEL,
     delete_command,
@@ -237,8 +237,20 @@ class ActionModule(ClusterAction):
         if not pods and stateful_set is None:
             selector = self._arguments["label_selector"]
             named = {"setting": "worker_pods_mpijob, or mpijob_name"} if JOB_LABEL in selector else {}
-            return [problem("pod-missing", labels=selector, **named).as_dict()]
+            return [problem("pod-missing", evidence=self._state_of_job(), labels=selector, **named).as_dict()]
         return []
+
+    def _state_of_job(self) -> str:
+        """What the MPIJob whose pods are awaited says of itself: when it has ended, its workers may be gone. Empty if that is not known."""
+        name = self._arguments["mpijob"]
+        try:
+            jobs = self.ask("MPIJob", api_version=API_VERSION, name=name) if name else []
+        except Unanswered:
+            # To adopt its pods, nobody needs that right.
+            return ""
+        conditions = [entry for job in jobs for entry in (job.get("status") or {}).get("conditions") or ()]
+        told = [entry for entry in conditions if entry.get("status") == "True"]
+        return f"MPIJob {name}: {told[-1].get('type')}: {told[-1].get('message') or ''}".rstrip(": ") if told else ""
 
     def _has_no(self, namespace: str) -> bool:
         try:

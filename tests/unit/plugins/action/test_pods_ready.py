@@ -121,6 +121,25 @@ def test_a_launcher_that_has_failed_before_is_not_waited_for():
     assert [one["name"] for one in looks.act(None)["pods"]] == ["p-launcher-a"]
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_job_that_has_ended_is_told_where_its_pods_are_gone(refused):
+    said = [
+        {"type": "Running", "status": "False"},
+        {"type": "Created", "status": "True", "message": "MPIJob n/p is created."},
+        {"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"},
+    ]
+
+    class Ended(Looks):
+        def ask(self, kind, **_arguments):
+            if kind == "MPIJob" and refused:
+                raise Unanswered({"msg": "mpijobs.kubeflow.org is forbidden"})
+            return {"MPIJob": [{"status": {"conditions": said}}], "Namespace": [{}]}.get(kind, [])
+
+    (found,) = Ended([], timeout=0, names=None, label_selector="job=p", mpijob="p").act(None)["problems"]
+    evidence = "" if refused else "MPIJob p: Failed: Job has reached the specified backoff limit"
+    assert (found["id"], found["evidence"]) == ("pod-missing", evidence)
+
+
 @pytest.mark.parametrize("later", [None, {"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}}])
 def test_pods_whose_stateful_set_was_deleted_are_not_waited_for(later):
     sets = iter([{"metadata": {"name": "p"}}, later])
