@@ -17,7 +17,7 @@ import typing as t
 
 import pytest
 
-#: Characters of what a failure says that are kept: its end, where pytest says where it was. What was raised may be longer.
+#: Characters of what a failure says that are kept: its end, where pytest says where it was. A play's output before that may be longer.
 MOST = 20000
 
 
