@@ -103,9 +103,10 @@ def new_state(
     if domains is not None and not set(named) == set(domains) == set(nodes):
         raise OptionError("domains", dict(domains), "the name of a domain for each of the nodes, and no other")
     unreachable = dict(unreachable or {})
-    if mode == "adaptive" and len(set(nodes) - set(unreachable)) < _fewest(pairs_are_faster, limit):
+    reachable = len(set(nodes) - set(unreachable))
+    if mode == "adaptive" and reachable < _fewest(pairs_are_faster, limit):
         mode = "pairs"
-    if len(set(nodes) - set(unreachable)) == 1:
+    if reachable == 1:
         # The only one that can be reached runs with no other.
         mode = "nodes"
     stages: list[t.Any] = ["inside"] if inside == "all" or mode == "nodes" else []

@@ -552,8 +552,8 @@ def last_launcher(pods: t.Iterable[Object]) -> Object | None:
 
 def without_earlier_launchers(pods: t.Sequence[Object]) -> list[Object]:
     """The pods of a job without the launchers that another one has replaced: with restartPolicy Never, those that failed stay."""
-    earlier = [pod for pod in with_role(pods, "launcher") if pod is not last_launcher(pods)]
-    return [pod for pod in pods if not any(pod is other for other in earlier)]
+    last = last_launcher(pods)
+    return [pod for pod in pods if pod is last or not with_role([pod], "launcher")]
 
 
 def progress(job: Object | None, pods: t.Sequence[Object], workers: int) -> str:
